@@ -1,0 +1,1 @@
+"""What every floor stands on: errors, time, ids, paths, processes and the seqpacket channel. Standard library only."""

@@ -1,0 +1,91 @@
+"""Where files live: the XDG directories, private to their owner, and paths short enough for a socket."""
+
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+from partyctl_base.errors import PartyError
+
+SOCKET_PATH_MAX = 107
+"""Bytes that fit into sockaddr_un.sun_path before its closing NUL (unix(7))."""
+
+RUNTIME_VARIABLE = "PARTYCTL_RUNTIME_DIR"
+"""Names the parent of all runtime directories; wins over XDG_RUNTIME_DIR."""
+
+
+class PathError(PartyError):
+    """A directory or socket path cannot be used."""
+
+    whose = "machine"
+
+
+def runtime_directory(party: str) -> Path:
+    """The directory of `party`'s sockets and locks, made if missing, 0700 and ours.
+
+    Raises:
+        PathError: it belongs to another user, is a link, is open to others or cannot be made.
+    """
+    override = os.environ.get(RUNTIME_VARIABLE)
+    base = os.environ.get("XDG_RUNTIME_DIR")
+    if override:
+        root = Path(override)
+    elif base:
+        root = Path(base) / "partyctl"
+    else:
+        root = Path(tempfile.gettempdir()) / f"partyctl-{os.getuid()}"
+    _private(root)
+    return _private(root / party)
+
+
+def state_directory(party: str) -> Path:
+    """The directory of what must survive a reboot (journals, logs), made if missing, 0700 and ours."""
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return _private(Path(base) / "partyctl" / party)
+
+
+def config_directory() -> Path:
+    """Where a user keeps a `party.toml` for every directory. Not made."""
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "partyctl"
+
+
+def socket_path(directory: Path, name: str) -> Path:
+    """`directory/name`, checked against what the kernel takes as a socket's path.
+
+    Raises:
+        PathError: the path is longer than 107 bytes.
+    """
+    path = directory / name
+    length = len(os.fsencode(path))
+    if length > SOCKET_PATH_MAX:
+        raise PathError(
+            f"the socket path is {length} bytes long, the kernel takes {SOCKET_PATH_MAX}",
+            where=str(path),
+            fix=f"Set {RUNTIME_VARIABLE} to a directory with a shorter path, for example /tmp/party",
+        )
+    return path
+
+
+def _private(path: Path) -> Path:
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = path.lstat()
+    except OSError as error:
+        raise PathError(
+            "a private directory cannot be made",
+            where=str(path),
+            why=error.strerror or str(error),
+            fix=f"Make it yourself, or set {RUNTIME_VARIABLE} or the XDG variables to a writable place",
+        ) from error
+    if stat.S_ISLNK(status.st_mode) or not stat.S_ISDIR(status.st_mode):
+        raise PathError("a private directory is not a real directory", where=str(path), fix="Remove it and try again")
+    if status.st_uid != os.getuid():
+        raise PathError(
+            "a private directory belongs to another user",
+            where=str(path),
+            why=f"uid {status.st_uid}",
+            fix=f"Set {RUNTIME_VARIABLE} to a directory of your own",
+        )
+    if status.st_mode & 0o077:
+        path.chmod(0o700)
+    return path

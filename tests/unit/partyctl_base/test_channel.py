@@ -1,0 +1,115 @@
+import os
+import socket
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from partyctl_base.channel import RECORD_MAX, Assembler, Channel, ChannelClosed, ChannelFault, records
+
+
+@given(st.lists(st.integers(0, 4 * RECORD_MAX).map(lambda size: os.urandom(8) * (size // 8)), max_size=4))
+def test_messages_of_any_size_come_out_as_they_went_in(messages: list[bytes]) -> None:
+    assembler = Assembler(max_message=8 * RECORD_MAX)
+    out = [whole.data for message in messages for record in records(message) if (whole := assembler.feed(record, ()))]
+    assert out == messages
+
+
+def test_no_record_is_larger_than_the_limit() -> None:
+    assert max(len(record) for record in records(bytes(10 * RECORD_MAX))) == RECORD_MAX
+
+
+def test_an_unknown_flag_is_a_fault() -> None:
+    with pytest.raises(ChannelFault, match="unknown flag"):
+        Assembler(100).feed(b"\x07rest", ())
+
+
+def test_a_message_over_the_ceiling_is_a_fault_at_the_receiver() -> None:
+    assembler = Assembler(max_message=10)
+    assembler.feed(b"\x01" + b"x" * 6, ())
+    with pytest.raises(ChannelFault, match="more than 10 bytes"):
+        assembler.feed(b"\x00" + b"x" * 6, ())
+
+
+def test_a_message_over_the_ceiling_is_refused_by_the_sender_before_anything_is_sent() -> None:
+    left, right = Channel.pair()
+    small = Channel(socket.socket(fileno=left.detach()), max_message=10)
+    with pytest.raises(ChannelFault, match="11 bytes"):
+        small.send(b"x" * 11)
+    assert right.receive_ready() == []
+    small.close()
+    right.close()
+
+
+def test_a_large_message_crosses_while_the_other_end_reads() -> None:
+    left, right = Channel.pair()
+    data = os.urandom(3_000_000)
+    sender = threading.Thread(target=left.send, args=(data,))
+    sender.start()
+    received = right.receive(timeout=10)
+    sender.join()
+    assert received is not None
+    assert received.data == data
+    left.close()
+    right.close()
+
+
+def test_descriptors_ride_on_a_message_and_are_not_inherited() -> None:
+    left, right = Channel.pair()
+    reading, writing = os.pipe()
+    left.send(b"here", [writing])
+    os.close(writing)
+    received = right.receive(timeout=5)
+    assert received is not None
+    (fd,) = received.fds
+    assert not os.get_inheritable(fd)
+    os.write(fd, b"through")
+    os.close(fd)
+    assert os.read(reading, 100) == b"through"
+    os.close(reading)
+    left.close()
+    right.close()
+
+
+def test_what_was_sent_before_a_close_is_read_before_the_end_of_file() -> None:
+    left, right = Channel.pair()
+    left.send(b"last word")
+    left.close()
+    received = right.receive(timeout=5)
+    assert received is not None
+    assert received.data == b"last word"
+    assert right.receive(timeout=5) is None
+    assert right.receive_ready() is None
+    right.close()
+
+
+def test_sending_to_a_closed_end_says_so() -> None:
+    left, right = Channel.pair()
+    right.close()
+    with pytest.raises(ChannelClosed):
+        left.send(b"anyone?")
+    left.close()
+
+
+def test_a_receiver_that_never_reads_ends_the_send_at_its_limit() -> None:
+    left, right = Channel.pair()
+
+    def fill() -> None:
+        for _ in range(10_000):
+            left.send(bytes(1000), timeout=0.01)
+
+    with pytest.raises(TimeoutError):
+        fill()
+    left.close()
+    right.close()
+
+
+def test_an_empty_message_is_not_an_end_of_file() -> None:
+    left, right = Channel.pair()
+    left.send(b"")
+    received = right.receive(timeout=5)
+    assert received is not None
+    assert received.data == b""
+    left.close()
+    right.close()
