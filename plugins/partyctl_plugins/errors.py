@@ -1,0 +1,282 @@
+"""What can go wrong between a session, its transport and the plugin behind it.
+
+::
+
+    AgentSessionError
+    ├── SessionStateError          the call does not fit the state of the session           (caller)
+    │   └── NoRunningTurnError     there is no turn to act on                               (caller)
+    ├── ContinuityError            the session does not hold the conversation demanded      (caller)
+    ├── TurnCancelledError         the turn was cancelled before the provider was asked     (caller)
+    ├── TurnTimeoutError           the turn ran longer than the request allowed             (provider)
+    ├── TurnFailedError            the provider failed the turn; `kind` says how            (provider)
+    │   └── CliExitError           the provider's command ended in the middle of it         (provider)
+    │       └── SessionResumeError the conversation to go on with is gone                   (provider)
+    ├── ProviderCapabilityError    the provider cannot do what was asked                    (caller)
+    │   └── ProviderOptionsError   an entry of `options` is not one the provider takes      (caller)
+    ├── PluginError                a provider's plugin                                      (machine)
+    │   ├── ProviderNotFound       no installed distribution provides this name             (caller)
+    │   ├── ProviderConflict       several do                                               (machine)
+    │   └── PluginLoadError        it could not be imported, or is no provider              (worker)
+    └── RecordError                a record on a worker's channel is not one of ours        (worker)
+
+A transport raises only these. Each class names in `wire_fields` the attributes that cross the worker's channel;
+an error of a plugin's own subclass arrives as its nearest class here.
+"""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import ClassVar
+
+from partyctl_base.errors import PartyError
+
+
+class FailureKind(StrEnum):
+    """How a provider failed a turn; the recovery rules act on this and on nothing else."""
+
+    TRANSIENT = "transient"
+    USAGE_LIMIT = "usage_limit"
+    AUTH = "auth"
+    SCHEMA = "schema"
+    CONTEXT_OVERFLOW = "context_overflow"
+    OTHER = "other"
+
+
+class AgentSessionError(PartyError):
+    """Root of everything a session, a transport or a plugin raises."""
+
+    wire_fields: ClassVar[tuple[str, ...]] = ()
+
+
+class SessionStateError(AgentSessionError):
+    """The call does not fit the state of the session."""
+
+    whose = "caller"
+
+
+class NoRunningTurnError(SessionStateError):
+    """There is no running turn to act on."""
+
+
+class ContinuityError(AgentSessionError):
+    """The session does not hold the conversation that was demanded.
+
+    Args:
+        expected: the conversation id that was demanded.
+        actual: the id the session holds, or None.
+    """
+
+    whose = "caller"
+    wire_fields = ("expected", "actual")
+    expected: str
+    actual: str | None
+
+    def __init__(self, expected: str, actual: str | None, *, where: str = "", fix: str = "") -> None:
+        held = "holds none" if actual is None else f"holds {actual!r}"
+        super().__init__(
+            f"conversation {expected!r} was demanded and the session {held}",
+            where=where,
+            fix=fix or "prepare the turn without expect_conversation, or adopt the conversation first",
+        )
+        self.expected = expected
+        self.actual = actual
+
+
+class TurnCancelledError(AgentSessionError):
+    """The turn was cancelled before the provider was asked."""
+
+    whose = "caller"
+
+
+class TurnTimeoutError(AgentSessionError):
+    """The turn ran longer than the request allowed.
+
+    Args:
+        timeout: the limit, in seconds.
+    """
+
+    whose = "provider"
+    wire_fields = ("timeout",)
+    timeout: float
+
+    def __init__(self, timeout: float, *, where: str = "", why: str = "", fix: str = "") -> None:
+        super().__init__(f"the turn did not end within {timeout:g} s", where=where, why=why, fix=fix)
+        self.timeout = timeout
+
+
+class TurnFailedError(AgentSessionError):
+    """The provider failed the turn.
+
+    Args:
+        message: what happened, for a person.
+        kind: how it failed; decides what the session does next.
+        detail: the provider's own words, as much of them as helps.
+        resets_at: when a usage limit ends, in seconds since the epoch, if the provider said so.
+    """
+
+    whose = "provider"
+    wire_fields = ("kind", "detail", "resets_at")
+    kind: FailureKind
+    detail: str
+    resets_at: float | None
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        kind: FailureKind = FailureKind.OTHER,
+        detail: str = "",
+        resets_at: float | None = None,
+        where: str = "",
+        why: str = "",
+        fix: str = "",
+    ) -> None:
+        super().__init__(message, where=where, why=why, fix=fix)
+        self.kind = FailureKind(kind)
+        self.detail = detail
+        self.resets_at = resets_at
+
+
+class CliExitError(TurnFailedError):
+    """The provider's command ended in the middle of the turn.
+
+    Args:
+        argv: the command; empty where the provider is no command.
+        returncode: its exit status, minus the signal number if a signal ended it, None if unknown.
+        stdout: the last of what it printed.
+        stderr: the last of what it complained.
+        message: what happened, if "NAME ended with status N" does not say it.
+        kind, detail, resets_at: as for `TurnFailedError`.
+    """
+
+    wire_fields = (*TurnFailedError.wire_fields, "argv", "returncode", "stdout", "stderr")
+    argv: tuple[str, ...]
+    returncode: int | None
+    stdout: str
+    stderr: str
+
+    def __init__(
+        self,
+        argv: Sequence[str] = (),
+        returncode: int | None = None,
+        *,
+        stdout: str = "",
+        stderr: str = "",
+        message: str = "",
+        kind: FailureKind = FailureKind.OTHER,
+        detail: str = "",
+        resets_at: float | None = None,
+        where: str = "",
+        why: str = "",
+        fix: str = "",
+    ) -> None:
+        command = argv[0] if argv else "the provider"
+        super().__init__(
+            message or f"{command} {_ending(returncode)} in the middle of the turn",
+            kind=kind,
+            detail=detail,
+            resets_at=resets_at,
+            where=where,
+            why=why or _last_line(stderr),
+            fix=fix,
+        )
+        self.argv = tuple(argv)
+        self.returncode = returncode
+        self.stdout = stdout
+        self.stderr = stderr
+
+
+class SessionResumeError(CliExitError):
+    """The conversation to go on with is gone. Raised at open or at the first turn; its kind is always OTHER.
+
+    Args:
+        session_id: the id of the conversation that was refused.
+        argv, returncode, stdout, stderr, detail: as for `CliExitError`.
+    """
+
+    wire_fields = (*CliExitError.wire_fields, "session_id")
+    session_id: str
+
+    def __init__(
+        self,
+        argv: Sequence[str] = (),
+        returncode: int | None = None,
+        session_id: str = "",
+        *,
+        stdout: str = "",
+        stderr: str = "",
+        detail: str = "",
+        where: str = "",
+        why: str = "",
+    ) -> None:
+        super().__init__(
+            argv,
+            returncode,
+            stdout=stdout,
+            stderr=stderr,
+            message=f"the provider refused to resume conversation {session_id!r}",
+            detail=detail,
+            where=where,
+            why=why,
+        )
+        self.session_id = session_id
+
+
+class ProviderCapabilityError(AgentSessionError):
+    """The provider cannot do what was asked."""
+
+    whose = "caller"
+
+
+class ProviderOptionsError(ProviderCapabilityError):
+    """An entry of `options` is not one the provider takes."""
+
+
+class PluginError(AgentSessionError):
+    """A provider's plugin could not be found, told apart or loaded."""
+
+    whose = "machine"
+
+
+class ProviderNotFound(PluginError):
+    """No installed distribution provides this name."""
+
+    whose = "caller"
+
+
+class ProviderConflict(PluginError):
+    """Several installed distributions provide the same name."""
+
+
+class PluginLoadError(PluginError):
+    """The plugin could not be imported, or is no provider.
+
+    Args:
+        detail: the end of the traceback, for whoever wrote the plugin.
+    """
+
+    whose = "worker"
+    wire_fields = ("detail",)
+    detail: str
+
+    def __init__(self, what: str, *, where: str = "", why: str = "", fix: str = "", detail: str = "") -> None:
+        super().__init__(what, where=where, why=why, fix=fix)
+        self.detail = detail
+
+
+class RecordError(AgentSessionError):
+    """A record on a worker's channel is not one of ours."""
+
+    whose = "worker"
+
+
+def _ending(returncode: int | None) -> str:
+    if returncode is None:
+        return "ended"
+    if returncode < 0:
+        return f"was ended by signal {-returncode}"
+    return f"ended with status {returncode}"
+
+
+def _last_line(text: str) -> str:
+    lines = text.strip().splitlines()
+    return lines[-1].strip() if lines else ""

@@ -1,0 +1,150 @@
+"""What an agent may do on its own, and the tool servers it gets. Nothing here has a default: the caller decides."""
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal, TypeAlias
+
+
+class NativeMode(StrEnum):
+    """The provider's own permission mode."""
+
+    BYPASS = "bypass"
+    READ_ONLY = "read_only"
+    WORKSPACE_WRITE = "workspace_write"
+
+
+class ApprovalPolicy(StrEnum):
+    """What happens when the provider asks for permission."""
+
+    DENY = "deny"
+    """Refuse and go on."""
+    FAIL_TURN = "fail_turn"
+    """Refuse and fail the turn with `TurnFailedError`."""
+
+
+@dataclass(frozen=True, slots=True)
+class NativePermissions:
+    """What the provider itself allows its agent.
+
+    Attributes:
+        mode: the provider's permission mode.
+        writable_roots: absolute directories that may be written besides the working directory.
+        network: whether commands may use the network.
+
+    Raises:
+        TypeError: `writable_roots` is one string or no sequence of strings, or `network` is no bool.
+        ValueError: a root is not absolute or holds NUL, or roots or network came with a mode other than WORKSPACE_WRITE.
+    """
+
+    mode: NativeMode
+    writable_roots: tuple[str, ...] = ()
+    network: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mode", NativeMode(self.mode))
+        if not isinstance(self.network, bool):
+            raise TypeError(f"network must be True or False, not {self.network!r}")
+        if isinstance(self.writable_roots, str) or not isinstance(self.writable_roots, Sequence):
+            raise TypeError(f"writable_roots must be a sequence of paths, not {self.writable_roots!r}")
+        for root in self.writable_roots:
+            check_absolute("writable_roots", root)
+        object.__setattr__(self, "writable_roots", tuple(self.writable_roots))
+        if self.mode is not NativeMode.WORKSPACE_WRITE and (self.writable_roots or self.network):
+            raise ValueError(
+                f"writable_roots and network belong to mode {NativeMode.WORKSPACE_WRITE.value}, not to {self.mode.value}"
+            )
+
+    @classmethod
+    def bypass(cls) -> "NativePermissions":
+        """Everything is allowed; what bounds the agent is the confinement around it."""
+        return cls(NativeMode.BYPASS)
+
+    @classmethod
+    def read_only(cls) -> "NativePermissions":
+        """Nothing may be written."""
+        return cls(NativeMode.READ_ONLY)
+
+    @classmethod
+    def workspace_write(cls, roots: Sequence[str] = (), *, network: bool = False) -> "NativePermissions":
+        """The working directory and `roots` may be written."""
+        return cls(NativeMode.WORKSPACE_WRITE, roots if isinstance(roots, str) else tuple(roots), network)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class StdioMcpServer:
+    """A tool server that is a command.
+
+    Attributes:
+        name: what the agent calls it.
+        command, args, env: how it is started.
+        startup_timeout_s, tool_timeout_s: limits in seconds, None for the provider's own.
+    """
+
+    name: str
+    command: str
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    startup_timeout_s: float | None = None
+    tool_timeout_s: float | None = None
+
+    def __post_init__(self) -> None:
+        _filled("name", self.name)
+        _filled("command", self.command)
+        check_seconds("startup_timeout_s", self.startup_timeout_s)
+        check_seconds("tool_timeout_s", self.tool_timeout_s)
+        object.__setattr__(self, "args", tuple(self.args))
+
+
+@dataclass(frozen=True, slots=True)
+class HttpMcpServer:
+    """A tool server behind a URL.
+
+    Attributes:
+        name: what the agent calls it.
+        url, headers, transport: how it is reached.
+        startup_timeout_s, tool_timeout_s: limits in seconds, None for the provider's own.
+    """
+
+    name: str
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    transport: Literal["http", "sse"] = "http"
+    startup_timeout_s: float | None = None
+    tool_timeout_s: float | None = None
+
+    def __post_init__(self) -> None:
+        _filled("name", self.name)
+        _filled("url", self.url)
+        if self.transport not in ("http", "sse"):
+            raise ValueError(f'transport must be "http" or "sse", not {self.transport!r}')
+        check_seconds("startup_timeout_s", self.startup_timeout_s)
+        check_seconds("tool_timeout_s", self.tool_timeout_s)
+
+
+McpServer: TypeAlias = StdioMcpServer | HttpMcpServer
+
+
+def check_absolute(name: str, path: object) -> None:
+    """Raise unless `path` is an absolute path in text (TypeError, ValueError)."""
+    if not isinstance(path, str):
+        raise TypeError(f"{name} must be text, not {path!r}")
+    if not os.path.isabs(path) or "\0" in path:
+        raise ValueError(f"{name} must be an absolute path without NUL, not {path!r}")
+
+
+def check_seconds(name: str, seconds: object) -> None:
+    """Raise unless `seconds` is None or a positive, finite number (TypeError, ValueError)."""
+    if seconds is None:
+        return
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        raise TypeError(f"{name} must be a number of seconds, not {seconds!r}")
+    if not (math.isfinite(seconds) and seconds > 0):
+        raise ValueError(f"{name} must be a positive, finite number of seconds, not {seconds!r}")
+
+
+def _filled(name: str, text: object) -> None:
+    if not isinstance(text, str) or not text.strip():
+        raise ValueError(f"{name} must be text that is not empty, not {text!r}")

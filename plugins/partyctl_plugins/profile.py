@@ -1,0 +1,131 @@
+"""What a provider can do, as data; and the two policies that come with it or with the caller."""
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+from partyctl_plugins.permissions import NativeMode
+
+
+class TransportKind(StrEnum):
+    """How a provider is reached."""
+
+    ONE_SHOT = "one_shot"
+    """One command per turn."""
+    STREAM = "stream"
+    """One live connection per conversation."""
+
+
+class McpMechanism(StrEnum):
+    """How a provider is told about tool servers."""
+
+    NONE = "none"
+    CONFIG_FILE = "config_file"
+    CLI_FLAGS = "cli_flags"
+
+
+class SchemaMechanism(StrEnum):
+    """How a provider is told the shape of an answer."""
+
+    NONE = "none"
+    INLINE_JSON = "inline_json"
+    FILE_PATH = "file_path"
+
+
+class SchemaDialect(StrEnum):
+    """Which JSON schemas a provider takes."""
+
+    STRICT = "strict"
+    OPEN = "open"
+
+
+@dataclass(frozen=True, slots=True)
+class RenewalBudget:
+    """When a conversation has grown too old to keep. Each limit counts as reached at equality.
+
+    Attributes:
+        max_turns: successful turns in the conversation.
+        max_turn_input_tokens: input tokens of one turn.
+        max_turn_duration_ms: duration of one turn, in milliseconds.
+    """
+
+    max_turns: int | None = None
+    max_turn_input_tokens: int | None = None
+    max_turn_duration_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How long to wait before each retry of a transient failure.
+
+    Attributes:
+        delays: seconds before each retry, one retry per entry; () for none.
+
+    Raises:
+        TypeError: an entry is no number, or `delays` is text.
+        ValueError: an entry is negative or not finite.
+    """
+
+    delays: tuple[float, ...] = (30, 60, 120, 240, 480)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.delays, str | bytes):
+            raise TypeError(f"delays must be a sequence of seconds, not {self.delays!r}")
+        checked: list[float] = []
+        for delay in self.delays:
+            if isinstance(delay, bool) or not isinstance(delay, int | float):
+                raise TypeError(f"a delay must be a number of seconds, not {delay!r}")
+            if not math.isfinite(delay) or delay < 0:
+                raise ValueError(f"a delay must be finite and not negative, not {delay!r}")
+            checked.append(float(delay))
+        object.__setattr__(self, "delays", tuple(checked))
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderProfile:
+    """What a provider can do.
+
+    Attributes:
+        name: its name, as in `Agent("name", ...)`.
+        display_name: its name for people.
+        binary: the command it runs, None if it runs none.
+        transports: how it can be reached.
+        native_permission_modes: the permission modes it can keep to.
+        supports_resume: whether a conversation can be reopened by its id.
+        supports_steer: whether a message can enter a running turn.
+        supports_reasoning_effort: whether the effort can be chosen.
+        mcp: how it is told about tool servers.
+        output_schema: how it is told the shape of an answer.
+        schema_dialect: which schemas it takes, None if it takes none.
+        renewal: when its conversations have grown too old, None for never.
+        state_dirs: directories under the home directory where it keeps its state.
+        state_root_env: the environment variable that moves that state.
+        auth_env_vars: environment variables that may carry its credentials.
+        auth_files: files under the home directory that may carry them.
+        resume_state_paths: what must survive under the home directory for a conversation to be resumed.
+        models: models it is known to take, the default first.
+    """
+
+    name: str
+    display_name: str = ""
+    binary: str | None = None
+    transports: frozenset[TransportKind] = frozenset({TransportKind.STREAM})
+    native_permission_modes: frozenset[NativeMode] = frozenset({NativeMode.BYPASS})
+    supports_resume: bool = True
+    supports_steer: bool = False
+    supports_reasoning_effort: bool = False
+    mcp: McpMechanism = McpMechanism.NONE
+    output_schema: SchemaMechanism = SchemaMechanism.NONE
+    schema_dialect: SchemaDialect | None = None
+    renewal: RenewalBudget | None = None
+    state_dirs: tuple[str, ...] = ()
+    state_root_env: str | None = None
+    auth_env_vars: tuple[str, ...] = ()
+    auth_files: tuple[str, ...] = ()
+    resume_state_paths: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+
+    @property
+    def default_model(self) -> str | None:
+        """The model used when none is named, None if the provider decides."""
+        return self.models[0] if self.models else None
