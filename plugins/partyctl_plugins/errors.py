@@ -27,7 +27,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import ClassVar
 
-from partyctl_base.errors import PartyError
+from partyctl_base.errors import PartyError, Whose
 
 
 class FailureKind(StrEnum):
@@ -66,7 +66,7 @@ class ContinuityError(AgentSessionError):
     """
 
     whose = "caller"
-    wire_fields = ("expected", "actual")
+    wire_fields: ClassVar[tuple[str, ...]] = ("expected", "actual")
     expected: str
     actual: str | None
 
@@ -95,7 +95,7 @@ class TurnTimeoutError(AgentSessionError):
     """
 
     whose = "provider"
-    wire_fields = ("timeout",)
+    wire_fields: ClassVar[tuple[str, ...]] = ("timeout",)
     timeout: float
 
     def __init__(self, timeout: float, *, where: str = "", why: str = "", fix: str = "") -> None:
@@ -114,7 +114,7 @@ class TurnFailedError(AgentSessionError):
     """
 
     whose = "provider"
-    wire_fields = ("kind", "detail", "resets_at")
+    wire_fields: ClassVar[tuple[str, ...]] = ("kind", "detail", "resets_at")
     kind: FailureKind
     detail: str
     resets_at: float | None
@@ -148,7 +148,7 @@ class CliExitError(TurnFailedError):
         kind, detail, resets_at: as for `TurnFailedError`.
     """
 
-    wire_fields = (*TurnFailedError.wire_fields, "argv", "returncode", "stdout", "stderr")
+    wire_fields: ClassVar[tuple[str, ...]] = (*TurnFailedError.wire_fields, "argv", "returncode", "stdout", "stderr")
     argv: tuple[str, ...]
     returncode: int | None
     stdout: str
@@ -193,7 +193,7 @@ class SessionResumeError(CliExitError):
         argv, returncode, stdout, stderr, detail: as for `CliExitError`.
     """
 
-    wire_fields = (*CliExitError.wire_fields, "session_id")
+    wire_fields: ClassVar[tuple[str, ...]] = (*CliExitError.wire_fields, "session_id")
     session_id: str
 
     def __init__(
@@ -234,7 +234,7 @@ class ProviderOptionsError(ProviderCapabilityError):
 class PluginError(AgentSessionError):
     """A provider's plugin could not be found, told apart or loaded."""
 
-    whose = "machine"
+    whose: ClassVar[Whose] = "machine"
 
 
 class ProviderNotFound(PluginError):
@@ -255,7 +255,7 @@ class PluginLoadError(PluginError):
     """
 
     whose = "worker"
-    wire_fields = ("detail",)
+    wire_fields: ClassVar[tuple[str, ...]] = ("detail",)
     detail: str
 
     def __init__(self, what: str, *, where: str = "", why: str = "", fix: str = "", detail: str = "") -> None:

@@ -36,7 +36,7 @@ class NativePermissions:
 
     Raises:
         TypeError: `writable_roots` is one string or no sequence of strings, or `network` is no bool.
-        ValueError: a root is not absolute or holds NUL, or roots or network came with a mode other than WORKSPACE_WRITE.
+        ValueError: a root is not absolute or holds NUL, or roots or network came with another mode than WORKSPACE_WRITE.
     """
 
     mode: NativeMode
@@ -53,9 +53,7 @@ class NativePermissions:
             check_absolute("writable_roots", root)
         object.__setattr__(self, "writable_roots", tuple(self.writable_roots))
         if self.mode is not NativeMode.WORKSPACE_WRITE and (self.writable_roots or self.network):
-            raise ValueError(
-                f"writable_roots and network belong to mode {NativeMode.WORKSPACE_WRITE.value}, not to {self.mode.value}"
-            )
+            raise ValueError(f"writable_roots and network belong to mode workspace_write, not to {self.mode.value}")
 
     @classmethod
     def bypass(cls) -> "NativePermissions":
@@ -70,7 +68,9 @@ class NativePermissions:
     @classmethod
     def workspace_write(cls, roots: Sequence[str] = (), *, network: bool = False) -> "NativePermissions":
         """The working directory and `roots` may be written."""
-        return cls(NativeMode.WORKSPACE_WRITE, roots if isinstance(roots, str) else tuple(roots), network)  # type: ignore[arg-type]
+        if isinstance(roots, str):
+            raise TypeError(f"roots must be a sequence of paths, not {roots!r}")
+        return cls(NativeMode.WORKSPACE_WRITE, tuple(roots), network)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,9 @@ class TokenUsage:
             value = getattr(self, entry.name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 0:
                 raise ValueError(f"{entry.name} must be a whole number of at least 0, not {value!r}")
-        _part("cache_read_input_tokens + cache_write_input_tokens", self.cached_total, "input_tokens", self.input_tokens)
+        _part(
+            "cache_read_input_tokens + cache_write_input_tokens", self.cached_total, "input_tokens", self.input_tokens
+        )
         _part(
             "cache_write_1h_input_tokens",
             self.cache_write_1h_input_tokens,
