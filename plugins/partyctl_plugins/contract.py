@@ -6,10 +6,10 @@ A transport is the one place that knows how to reach a provider (Sessions and tr
   `SessionResumeError` for a conversation that is gone (at open or at the first turn), `TurnTimeoutError` for a turn
   that took longer than asked. The session decides what happens next.
 - `open` raises `ProviderCapabilityError` for a permission mode outside `profile.native_permission_modes`.
-- `resume_id` and `previous_usage` start from an existing conversation; `mcp_servers` and `reasoning_effort` are fixed for
-  the conversation's life.
-- Interrupt means "end this turn": the running turn emits `TurnInterrupted`, returns a result with `interrupted=True` and
-  keeps the conversation. With no turn running it does nothing.
+- `resume_id` and `previous_usage` start from an existing conversation; `mcp_servers` and `reasoning_effort` are fixed
+  for the conversation's life.
+- Interrupt means "end this turn": the running turn emits `TurnInterrupted`, returns a result with `interrupted=True`
+  and keeps the conversation. With no turn running it does nothing.
 
 The standard library alone: this module is imported where neither pydantic nor asyncio nor zmq may be.
 """

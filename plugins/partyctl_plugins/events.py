@@ -1,7 +1,7 @@
 """What a transport reports while a turn runs.
 
-A conversation calls `emit(event)` on the thread that runs the turn. These classes are all there is: what a provider says
-that fits none of them is `RawOutput`.
+A conversation calls `emit(event)` on the thread that runs the turn. These classes are all there is: what a provider
+says that fits none of them is `RawOutput`.
 """
 
 from collections.abc import Mapping

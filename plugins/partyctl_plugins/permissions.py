@@ -36,7 +36,7 @@ class NativePermissions:
 
     Raises:
         TypeError: `writable_roots` is one string or no sequence of strings, or `network` is no bool.
-        ValueError: a root is not absolute or holds NUL, or roots or network came with another mode than WORKSPACE_WRITE.
+        ValueError: a root is not absolute or holds NUL, or roots or network came with another mode.
     """
 
     mode: NativeMode

@@ -1,0 +1,202 @@
+"""What a supervisor and its worker say to each other: one msgpack map per message, its kind under "t".
+
+Supervisor to worker (a `Command`)::
+
+    load       plugin{name, target, distribution, version} env{} cwd kind options{}
+    open       spec{...}
+    turn       turn_id request{...}
+    interrupt  turn_id
+    close
+
+Worker to supervisor (a `Report`)::
+
+    ready      pid
+    loaded     profile{...}
+    opened     conversation_id
+    event      turn_id event{type, ...}
+    result     turn_id result{...}
+    failed     phase turn_id error{type, kind, message, detail, fields{}}
+    closed
+
+Nothing is numbered: the channel is in order and ends with either process. Every command but `interrupt` is answered
+exactly once: `load` by loaded or failed, `open` by opened or failed, `turn` by result or failed after its events,
+`close` by closed, after a failed if the conversation could not be closed properly. The first report is `ready`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeAlias, cast
+
+from partyctl_plugins.codec import Codec, Mismatch, pack, tagged, unpack
+from partyctl_plugins.contract import ConversationSpec
+from partyctl_plugins.errors import AgentSessionError, RecordError
+from partyctl_plugins.events import AgentEvent
+from partyctl_plugins.failures import ErrorRecord, rebuild
+from partyctl_plugins.manager import ProviderEntry
+from partyctl_plugins.profile import ProviderProfile, TransportKind
+from partyctl_plugins.turns import TurnRequest, TurnResult
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Import a plugin and make its transport.
+
+    Attributes:
+        plugin: which.
+        env: the whole environment it gets; applied before it is imported.
+        cwd: absolute directory the worker changes to before.
+        kind: how the provider is to be reached.
+        options: the provider's own settings.
+    """
+
+    plugin: ProviderEntry
+    cwd: str
+    kind: TransportKind = TransportKind.STREAM
+    env: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """Open the conversation."""
+
+    spec: ConversationSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Run a turn. The same id may come again: an attempt is not a turn."""
+
+    turn_id: str
+    request: TurnRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupt:
+    """End the turn of this id; one that is not running or waiting to run is left alone."""
+
+    turn_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """End the running turn, close the conversation and end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The worker is up."""
+
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The plugin is imported and its transport made."""
+
+    profile: ProviderProfile
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The conversation is open; its id is None until the provider names it."""
+
+    conversation_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something happened in the running turn."""
+
+    turn_id: str
+    event: AgentEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The turn ended with a result."""
+
+    turn_id: str
+    result: TurnResult
+    conversation_id: str | None = None
+
+
+class Phase(StrEnum):
+    """What failed."""
+
+    LOAD = "load"
+    OPEN = "open"
+    TURN = "turn"
+    CLOSE = "close"
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A command failed."""
+
+    phase: Phase
+    error: ErrorRecord
+    turn_id: str = ""
+    conversation_id: str | None = None
+
+    def exception(self) -> AgentSessionError:
+        """The error itself.
+
+        Raises:
+            RecordError: the worker described none of ours.
+        """
+        return rebuild(self.error)
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """The conversation is closed; the worker ends."""
+
+
+Command: TypeAlias = Load | Open | Turn | Interrupt | Close
+Report: TypeAlias = Ready | Loaded | Opened | Event | Result | Failed | Closed
+
+
+def _kind(cls: type) -> str:
+    return cls.__name__.lower()
+
+
+_COMMANDS = tagged([Load, Open, Turn, Interrupt, Close], "t", _kind)
+_REPORTS = tagged([Ready, Loaded, Opened, Event, Result, Failed, Closed], "t", _kind)
+
+
+def encode_command(command: Command) -> bytes:
+    """Bytes of a command. Raises RecordError if it holds what cannot be sent."""
+    return _encode(_COMMANDS, command)
+
+
+def decode_command(data: bytes) -> Command:
+    """The command in `data`. Raises RecordError if there is none."""
+    return cast(Command, _decode(_COMMANDS, data))
+
+
+def encode_report(report: Report) -> bytes:
+    """Bytes of a report. Raises RecordError if it holds what cannot be sent."""
+    return _encode(_REPORTS, report)
+
+
+def decode_report(data: bytes) -> Report:
+    """The report in `data`. Raises RecordError if there is none."""
+    return cast(Report, _decode(_REPORTS, data))
+
+
+def _encode(union: Codec, record: object) -> bytes:
+    try:
+        return pack(union.encode(record))
+    except Mismatch as mismatch:
+        raise RecordError(
+            "a value cannot be sent", where=type(record).__name__.lower(), why=mismatch.describe()
+        ) from mismatch
+
+
+def _decode(union: Codec, data: bytes) -> object:
+    try:
+        return union.decode(unpack(data))
+    except Mismatch as mismatch:
+        raise RecordError("a record is malformed", why=mismatch.describe()) from mismatch
