@@ -53,7 +53,9 @@ def describe(error: BaseException, entry: ProviderEntry | None, doing: str) -> E
         entry: whose plugin raised it, if that is known.
         doing: what the plugin was asked to do, as "turn" or "open".
     """
-    if isinstance(error, AgentSessionError):
+    if isinstance(error, AgentSessionError) and not isinstance(
+        error, RecordError
+    ):  # a bad record is the plugin's doing
         try:
             return _described(error)
         except (AttributeError, Mismatch):  # a plugin's own subclass that did not initialize ours

@@ -117,7 +117,7 @@ def load(entry: ProviderEntry) -> pluggy.PluginManager:
     except PluginLoadError:
         raise
     except BaseException as error:
-        raise _load_error(entry, error) from error
+        raise load_error(entry, error) from error
     if not manager.hook.partyctl_transport.get_hookimpls():
         unmarked = callable(getattr(plugin, "partyctl_transport", None))
         raise PluginLoadError(
@@ -157,7 +157,7 @@ def _imported(entry: ProviderEntry) -> object:
     return plugin() if isinstance(plugin, type) else plugin
 
 
-def _load_error(entry: ProviderEntry, error: BaseException) -> PluginLoadError:
+def load_error(entry: ProviderEntry, error: BaseException) -> PluginLoadError:
     if isinstance(error, ModuleNotFoundError) and error.name and error.name == entry.target.partition(":")[0]:
         fix = f"Reinstall {entry.package}"
     elif isinstance(error, ImportError):

@@ -1,0 +1,308 @@
+"""The process that runs one transport. It opens a conversation, runs turns, reports; it decides nothing.
+
+The main thread obeys commands one after another, and runs all of the plugin's code but `interrupt`. A reader thread
+takes the channel meanwhile; it runs nothing of the plugin's, so that no plugin can keep it from seeing an interrupt, a
+close or the end of the channel. The end of the channel ends the process at once, whatever it is doing: there is nobody
+left to report to, and its children are the launcher's to end.
+
+Everything our own side needs is imported with this module, so that the launcher loads it once for all workers. The plugin
+is not.
+"""
+
+import contextlib
+import importlib.metadata
+import json
+import os
+import queue
+import sys
+import threading
+import tomllib
+import traceback
+from typing import NoReturn
+
+from partyctl_base.channel import Channel, ChannelClosed, ChannelFault
+from partyctl_plugins import manager
+from partyctl_plugins.contract import AgentEvent, Conversation, Transport, TurnResult
+from partyctl_plugins.errors import (
+    AgentSessionError,
+    PluginLoadError,
+    ProviderCapabilityError,
+    RecordError,
+    SessionStateError,
+)
+from partyctl_plugins.events import TurnInterrupted
+from partyctl_plugins.failures import describe
+from partyctl_plugins.manager import ProviderEntry
+from partyctl_plugins.profile import ProviderProfile
+from partyctl_plugins.records import (
+    Close,
+    Closed,
+    Command,
+    Event,
+    Failed,
+    Interrupt,
+    Load,
+    Loaded,
+    Open,
+    Opened,
+    Phase,
+    Ready,
+    Report,
+    Result,
+    Turn,
+    decode_command,
+    encode_report,
+)
+
+PRELOADED = (importlib.metadata, json, tomllib)
+"""What most plugins import; here so that all workers share one copy."""
+
+EXIT_ORPHANED = 0
+EXIT_BAD_RECORD = 70
+
+INTERRUPT_AGAIN_S = 0.25
+"""A turn that was asked for but had not come to listen yet misses an interrupt; so it gets a second one."""
+
+INTERRUPT_LIMIT_S = 10.0
+"""How long the next turn waits for a plugin's `interrupt` to return: one that lands later would hit that turn."""
+
+
+def main(channel: Channel) -> int:
+    """Serve one supervisor until it closes; the exit status of the process.
+
+    Args:
+        channel: this end of the pair; the other end is the supervisor's.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError, ValueError, OSError):
+            stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # what a dying plugin printed last
+    return _Worker(channel).run()
+
+
+class _Running:
+    """The turn that is running now."""
+
+    def __init__(self, turn_id: str, conversation: Conversation) -> None:
+        self.turn_id = turn_id
+        self.conversation = conversation
+        self.over = threading.Event()
+        self.emitting = threading.Lock()
+        self.interrupt: threading.Thread | None = None
+
+
+class _Worker:
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._commands: queue.SimpleQueue[Command] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        # Guarded by the lock: turns that were read but not begun, those among them that were interrupted, the running one.
+        self._waiting: set[str] = set()
+        self._cancelled: set[str] = set()
+        self._running: _Running | None = None
+        # The main thread's own.
+        self._entry: ProviderEntry | None = None
+        self._transport: Transport | None = None
+        self._conversation: Conversation | None = None
+        self._last_interrupt: threading.Thread | None = None
+
+    def run(self) -> int:
+        self._send(Ready(os.getpid()))
+        threading.Thread(target=self._read, name="reader", daemon=True).start()
+        while True:
+            command = self._commands.get()
+            if isinstance(command, Load):
+                self._load(command)
+            elif isinstance(command, Open):
+                self._open(command)
+            elif isinstance(command, Turn):
+                self._turn(command)
+            elif isinstance(command, Close):
+                self._close()
+                return 0
+
+    # The reader thread.
+
+    def _read(self) -> None:
+        while True:
+            try:
+                received = self._channel.receive()
+                if received is None:
+                    os._exit(EXIT_ORPHANED)
+                self._take(decode_command(received.data))
+            except (RecordError, ChannelFault) as error:
+                _give_up(error)
+
+    def _take(self, command: Command) -> None:
+        if isinstance(command, Interrupt):
+            self._interrupt(command.turn_id)
+            return
+        with self._lock:
+            if isinstance(command, Turn):
+                self._waiting.add(command.turn_id)
+            elif isinstance(command, Close):
+                self._cancelled |= self._waiting
+                self._interrupt_running()
+        self._commands.put(command)
+
+    def _interrupt(self, turn_id: str) -> None:
+        with self._lock:
+            if turn_id in self._waiting:
+                self._cancelled.add(turn_id)
+            elif self._running is not None and self._running.turn_id == turn_id:
+                self._interrupt_running()
+
+    def _interrupt_running(self) -> None:
+        running = self._running
+        if running is not None and running.interrupt is None:
+            # On a thread of its own: a plugin's interrupt may block, and the reader must not.
+            running.interrupt = threading.Thread(target=_interrupt, args=(running,), name="interrupt", daemon=True)
+            running.interrupt.start()
+
+    # The main thread.
+
+    def _load(self, command: Load) -> None:
+        self._entry = command.plugin
+        try:
+            if self._transport is not None:
+                raise SessionStateError("a worker loads one plugin, and this one has", where=command.plugin.name)
+            os.environ.clear()
+            os.environ.update(command.env)
+            _enter(command.cwd)
+            plugins = manager.load(command.plugin)
+            transport = plugins.hook.partyctl_transport(kind=command.kind, options=dict(command.options))
+            if transport is None:
+                raise ProviderCapabilityError(
+                    f"provider {command.plugin.name!r} cannot be reached by {command.kind.value}",
+                    fix="Choose another transport",
+                )
+            self._send(Loaded(_profile(transport, command.plugin)))
+            self._transport = transport
+        except BaseException as error:
+            self._failed(Phase.LOAD, error)
+
+    def _open(self, command: Open) -> None:
+        try:
+            if self._transport is None or self._conversation is not None:
+                raise SessionStateError("a worker opens one conversation, after its plugin is loaded")
+            conversation = self._transport.open(command.spec)
+            self._send(Opened(conversation.conversation_id))
+            self._conversation = conversation
+        except BaseException as error:
+            self._failed(Phase.OPEN, error)
+
+    def _turn(self, command: Turn) -> None:
+        try:
+            running = self._begin(command.turn_id)
+            if running is None:
+                result = self._interrupted(command.turn_id)
+            else:
+                result = self._run(running, command)
+            self._send(Result(command.turn_id, result, self._conversation_id()))
+        except BaseException as error:
+            self._failed(Phase.TURN, error, command.turn_id)
+
+    def _begin(self, turn_id: str) -> _Running | None:
+        """Take the turn from those waiting; None if it was interrupted before it began."""
+        if self._last_interrupt is not None:
+            self._last_interrupt.join(INTERRUPT_LIMIT_S)
+        with self._lock:
+            self._waiting.discard(turn_id)
+            if turn_id in self._cancelled:
+                self._cancelled.discard(turn_id)
+                return None
+            if self._last_interrupt is not None and self._last_interrupt.is_alive():
+                raise TimeoutError(
+                    f"interrupt, called in an earlier turn, did not return within {INTERRUPT_LIMIT_S:g} s"
+                )
+            if self._conversation is None:
+                raise SessionStateError("a turn needs a conversation, and none is open")
+            self._running = _Running(turn_id, self._conversation)
+            return self._running
+
+    def _run(self, running: _Running, command: Turn) -> TurnResult:
+        def emit(event: AgentEvent) -> None:
+            with running.emitting:  # so that none of another thread's comes after the result
+                if running.over.is_set():
+                    raise SessionStateError("an event came after the end of its turn", where=type(event).__name__)
+                self._send(Event(command.turn_id, event))
+
+        try:
+            result = running.conversation.turn(command.request, emit)
+        finally:
+            with running.emitting:
+                running.over.set()
+            with self._lock:
+                self._running = None
+            self._last_interrupt = running.interrupt
+        if not isinstance(result, TurnResult):
+            raise TypeError(f"turn returned a {type(result).__name__}, not a TurnResult")
+        return result
+
+    def _interrupted(self, turn_id: str) -> TurnResult:
+        self._send(Event(turn_id, TurnInterrupted()))
+        return TurnResult(session_id=self._conversation_id(), interrupted=True)
+
+    def _close(self) -> None:
+        try:
+            if self._conversation is not None:
+                self._conversation.close()
+        except BaseException as error:
+            self._failed(Phase.CLOSE, error)
+        self._send(Closed())
+
+    # Both threads.
+
+    def _conversation_id(self) -> str | None:
+        return None if self._conversation is None else self._conversation.conversation_id
+
+    def _failed(self, phase: Phase, error: BaseException, turn_id: str = "") -> None:
+        if phase is Phase.LOAD and self._entry is not None and not isinstance(error, AgentSessionError):
+            error = manager.load_error(self._entry, error)
+        record = describe(error, self._entry, phase.value)
+        known: str | None = None
+        with contextlib.suppress(BaseException):
+            known = self._conversation_id()
+        self._send(Failed(phase, record, turn_id, known))
+
+    def _send(self, report: Report) -> None:
+        """Send a report; RecordError or ChannelFault if it cannot be sent, which is the plugin's doing."""
+        data = encode_report(report)
+        try:
+            self._channel.send(data)
+        except ChannelClosed:
+            os._exit(EXIT_ORPHANED)
+
+
+def _interrupt(running: _Running) -> None:
+    try:
+        running.conversation.interrupt()
+        if not running.over.wait(INTERRUPT_AGAIN_S):
+            running.conversation.interrupt()
+    except BaseException:
+        traceback.print_exc()
+
+
+def _enter(cwd: str) -> None:
+    try:
+        os.chdir(cwd)
+    except OSError as error:
+        raise PluginLoadError(
+            "the working directory cannot be entered",
+            where=cwd,
+            why=error.strerror or "",
+            fix="Create it, or name another",
+        ) from error
+
+
+def _profile(transport: Transport, entry: ProviderEntry) -> ProviderProfile:
+    profile = transport.profile
+    if not isinstance(profile, ProviderProfile):
+        raise TypeError(f"the transport of {entry.name!r} has a {type(profile).__name__} for a profile")
+    return profile
+
+
+def _give_up(error: Exception) -> NoReturn:
+    """End the process: after a record that is none of ours nothing that follows can be trusted."""
+    with contextlib.suppress(Exception):
+        print(f"partyctl worker: {error}", file=sys.stderr, flush=True)
+    os._exit(EXIT_BAD_RECORD)
