@@ -1,0 +1,217 @@
+"""Hiring workers from an event loop. The worker side never imports this module."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import msgpack
+
+from partyctl_base.aio import AsyncChannel
+from partyctl_base.channel import Channel, ChannelClosed, ChannelFault
+from partyctl_base.ids import IdAllocator, RandomIds
+from partyctl_confinement.errors import LauncherLost, SpawnRefused, SpawnTimedOut
+
+_NO_LABELS: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class ExitNotice:
+    """How a worker ended. When it comes, its whole tree is gone.
+
+    Attributes:
+        pid: the worker's pid.
+        status: its exit status; None if a signal killed it or nobody can tell.
+        signal: the signal that killed it; None if it exited or nobody can tell.
+        stderr: the last 16 KiB of its standard output and error.
+        cause: "exit": it ended by itself or by a stranger's hand; "killed": its client had it killed; "stop": the
+            launcher stopped; "launcher-lost": the launcher is gone, and the worker with it; "client-closed": this
+            client was closed.
+    """
+
+    pid: int
+    status: int | None
+    signal: int | None
+    stderr: bytes
+    cause: str
+
+    def describe(self) -> str:
+        """The end in words: "exited with status 3", "killed by SIGKILL"."""
+        if self.status is not None:
+            return f"exited with status {self.status}"
+        if self.signal is not None:
+            with contextlib.suppress(ValueError):
+                return f"killed by {signal.Signals(self.signal).name}"
+            return f"killed by signal {self.signal}"
+        return "ended with its client" if self.cause == "client-closed" else "lost with its launcher"
+
+
+class Hired:
+    """One worker, from its spawn on.
+
+    Attributes:
+        id: its id, unique in its launcher.
+        pid: its pid.
+        channel: this end of the pair; whoever hired the worker closes it.
+        confinement: what it runs under.
+    """
+
+    def __init__(
+        self, client: "LauncherClient", worker_id: str, pid: int, channel: AsyncChannel, confinement: str
+    ) -> None:
+        self._client = client
+        self._notice: asyncio.Future[ExitNotice] = asyncio.get_running_loop().create_future()
+        self.id = worker_id
+        self.pid = pid
+        self.channel = channel
+        self.confinement = confinement
+
+    async def exited(self) -> ExitNotice:
+        """Wait until the worker and its whole tree are gone. Any number of tasks may wait."""
+        return await asyncio.shield(self._notice)
+
+    async def kill(self) -> ExitNotice:
+        """Kill the worker with its whole tree and wait for its end; returns at once if it is gone already."""
+        if not self._notice.done():
+            with contextlib.suppress(LauncherLost):  # then the notice says so
+                await self._client._send({"t": "kill", "id": self.id})
+        return await self.exited()
+
+    def _ended(self, notice: ExitNotice) -> None:
+        if not self._notice.done():
+            self._notice.set_result(notice)
+
+
+class LauncherClient:
+    """One client of the launcher. Closing it ends all workers it hired.
+
+    Args:
+        channel: the client's end of a channel whose other end the launcher has.
+        ids: who names the workers; None: random ids.
+    """
+
+    def __init__(self, channel: AsyncChannel, *, ids: IdAllocator | None = None) -> None:
+        self._channel = channel
+        self._ids = ids or RandomIds()
+        self._asked: dict[str, asyncio.Future[Hired]] = {}
+        self._hired: dict[str, Hired] = {}
+        self._declining: set[asyncio.Task[ExitNotice]] = set()
+        self._over = ""
+        self._reader = asyncio.get_running_loop().create_task(self._read(), name="launcher-client")
+
+    async def spawn(
+        self, *, name: str, main: str, labels: Mapping[str, str] = _NO_LABELS, timeout: float = 10.0
+    ) -> Hired:
+        """Hire a worker.
+
+        Args:
+            name: what people see in `ps` and `status`.
+            main: "module:function", imported in the worker; the function takes its `Channel`.
+            labels: texts that `status` shows with it.
+            timeout: seconds until the launcher must have answered.
+
+        Raises:
+            SpawnRefused: the launcher would not.
+            SpawnTimedOut: it did not answer in time.
+            LauncherLost: it is gone, or this client was closed.
+        """
+        worker_id = self._ids.new_id("worker")
+        answer: asyncio.Future[Hired] = asyncio.get_running_loop().create_future()
+        self._asked[worker_id] = answer
+        request = {"t": "spawn", "id": worker_id, "name": name, "main": main, "labels": dict(labels)}
+        try:
+            async with asyncio.timeout(timeout):
+                await self._send(request)
+                return await answer
+        except TimeoutError as error:
+            raise SpawnTimedOut(
+                f"the launcher did not start a worker within {timeout:g} s", where=name, why="the machine is overloaded"
+            ) from error
+        except asyncio.CancelledError:
+            self._decline(answer)
+            raise
+        finally:
+            # An answer that comes later finds nobody who asked, and is turned away.
+            del self._asked[worker_id]
+
+    async def close(self) -> None:
+        """End all workers of this client, and wait until the channel is closed. Idempotent."""
+        self._lose("client-closed")
+        self._reader.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._reader
+
+    async def _send(self, request: Mapping[str, object]) -> None:
+        if self._over:
+            raise _lost(self._over)
+        try:
+            await self._channel.send(msgpack.packb(request))
+        except (ChannelClosed, ChannelFault) as error:
+            raise LauncherLost("the launcher is gone", why=str(error)) from error
+
+    async def _read(self) -> None:
+        try:
+            while (received := await self._channel.receive()) is not None:
+                message = msgpack.unpackb(received.data)
+                kind, worker_id = message["t"], message["id"]
+                if kind == "spawned":
+                    await self._spawned(worker_id, message["pid"], message["confinement"], received.fds)
+                elif kind == "refused":
+                    self._refused(worker_id, message["request"], message["why"])
+                elif kind == "exited":
+                    self._exited(worker_id, message)
+        finally:
+            self._lose("launcher-lost")
+
+    async def _spawned(self, worker_id: str, pid: int, confinement: str, fds: tuple[int, ...]) -> None:
+        answer = self._asked.get(worker_id)
+        if answer is None or answer.done():
+            for fd in fds:
+                os.close(fd)
+            await self._send({"t": "kill", "id": worker_id})
+            return
+        channel = AsyncChannel(Channel(socket.socket(fileno=fds[0])))
+        hired = Hired(self, worker_id, pid, channel, confinement)
+        self._hired[worker_id] = hired
+        answer.set_result(hired)
+
+    def _decline(self, answer: "asyncio.Future[Hired]") -> None:
+        """The worker came in the same moment as the cancellation of whoever asked for it."""
+        if not answer.done() or answer.cancelled() or answer.exception() is not None:
+            return
+        answer.result().channel.close()
+        killing = asyncio.get_running_loop().create_task(answer.result().kill())
+        self._declining.add(killing)
+        killing.add_done_callback(self._declining.discard)
+
+    def _refused(self, worker_id: str, request: str, why: str) -> None:
+        answer = self._asked.get(worker_id)
+        if request == "spawn" and answer is not None and not answer.done():
+            answer.set_exception(SpawnRefused("the launcher refused to start a worker", where=worker_id, why=why))
+
+    def _exited(self, worker_id: str, message: Mapping[str, object]) -> None:
+        hired = self._hired.pop(worker_id, None)
+        if hired is not None:
+            fields = {name: message[name] for name in ("pid", "status", "signal", "stderr", "cause")}
+            hired._ended(ExitNotice(**fields))  # type: ignore[arg-type]  # the launcher's own message
+
+    def _lose(self, cause: str) -> None:
+        """No more answers and notices will come. The first cause counts."""
+        self._over = self._over or cause
+        self._channel.close()
+        for hired in self._hired.values():
+            hired._ended(ExitNotice(hired.pid, None, None, b"", self._over))
+        self._hired.clear()
+        for answer in self._asked.values():
+            if not answer.done():
+                answer.set_exception(_lost(self._over))
+
+
+def _lost(cause: str) -> LauncherLost:
+    if cause == "client-closed":
+        return LauncherLost("this client of the launcher was closed")
+    return LauncherLost("the launcher is gone", fix="Its host starts another one; hire the worker there")

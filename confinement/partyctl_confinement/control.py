@@ -1,0 +1,152 @@
+"""The host's end of the launcher: how it is started, asked and stopped."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgpack
+
+from partyctl_base.channel import Channel, ChannelClosed
+from partyctl_confinement.environment import LAUNCHER_ALLOW, scrubbed
+from partyctl_confinement.errors import LauncherLost, LauncherNotStarted
+from partyctl_confinement.messages import WorkerRow
+
+
+def command(*, control_fd: int, host_pid: int, preload: Sequence[str] = (), records: Path | None = None) -> list[str]:
+    """The command line of a launcher.
+
+    Args:
+        control_fd: the launcher's end of a seqpacket pair; it must be passed on to it.
+        host_pid: the process whose death ends the launcher and all its workers.
+        preload: modules that workers find imported.
+        records: the directory of spawn records; None: none are kept.
+    """
+    line = [sys.executable, "-P", "-m", "partyctl_confinement"]
+    line += ["--control-fd", str(control_fd), "--host-pid", str(host_pid)]
+    if preload:
+        line += ["--preload", ",".join(preload)]
+    if records is not None:
+        line += ["--records", str(records)]
+    return line
+
+
+class LauncherProcess:
+    """A launcher that the calling process started and owns. Not for an event loop: its calls wait.
+
+    The caller should be a child subreaper, and call `reaper.sweep_children` when the launcher dies.
+    """
+
+    def __init__(self, process: "subprocess.Popen[bytes]", control: Channel) -> None:
+        self._process = process
+        self.control = control
+
+    @staticmethod
+    def start(
+        *,
+        preload: Sequence[str] = (),
+        records: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        timeout: float = 10.0,
+    ) -> "LauncherProcess":
+        """Start a launcher and wait until it is ready.
+
+        Args:
+            preload: modules that workers find imported.
+            records: the directory of spawn records; None: none are kept.
+            environment: what the launcher starts with; None: the allowed part of this process's own.
+            timeout: seconds until it must be ready.
+
+        Raises:
+            LauncherNotStarted: it ended, failed or was silent; it is gone then.
+        """
+        near, far = Channel.pair()
+        try:
+            child = subprocess.Popen(
+                command(control_fd=far.fileno(), host_pid=os.getpid(), preload=preload, records=records),
+                pass_fds=(far.fileno(),),
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+                env=scrubbed(os.environ, LAUNCHER_ALLOW) if environment is None else dict(environment),
+            )
+        finally:
+            far.close()
+        launcher = LauncherProcess(child, near)
+        try:
+            launcher._await_ready(timeout)
+        except LauncherNotStarted:
+            launcher.kill()
+            raise
+        return launcher
+
+    @property
+    def pid(self) -> int:
+        """The launcher's pid."""
+        return self._process.pid
+
+    def add_client(self, name: str) -> Channel:
+        """A new client of the launcher; the channel is the client's end.
+
+        Raises:
+            LauncherLost: the launcher is gone.
+        """
+        near, far = Channel.pair()
+        try:
+            self._send({"t": "client", "name": name}, (far.fileno(),))
+        finally:
+            far.close()
+        return near
+
+    def workers(self, *, timeout: float = 5.0) -> list[WorkerRow]:
+        """Everybody alive.
+
+        Raises:
+            LauncherLost: the launcher is gone or does not answer within `timeout` seconds.
+        """
+        self._send({"t": "workers"})
+        answer = self._receive(timeout)
+        while answer.get("t") != "workers":
+            answer = self._receive(timeout)
+        rows = answer.get("workers")
+        assert isinstance(rows, list)
+        return [WorkerRow(**row) for row in rows]
+
+    def stop(self, *, timeout: float = 10.0) -> None:
+        """Have the launcher kill all workers and end, and wait for it; it is killed if that takes over `timeout`."""
+        try:
+            self._send({"t": "stop"})
+            self._process.wait(timeout)
+        except (LauncherLost, subprocess.TimeoutExpired):
+            self._process.kill()
+        self.kill()
+
+    def kill(self) -> None:
+        """Kill the launcher and wait for its death; its workers die with it, their orphans are the caller's."""
+        self._process.kill()
+        self._process.wait()
+        self.control.close()
+
+    def _send(self, message: Mapping[str, object], fds: Sequence[int] = ()) -> None:
+        try:
+            self.control.send(msgpack.packb(message), fds, timeout=5.0)
+        except (ChannelClosed, TimeoutError) as error:
+            raise LauncherLost("the launcher is gone", where=f"pid {self.pid}", why=str(error)) from error
+
+    def _receive(self, timeout: float) -> dict[str, object]:
+        try:
+            received = self.control.receive(timeout=timeout)
+        except TimeoutError as error:
+            raise LauncherLost("the launcher does not answer", where=f"pid {self.pid}") from error
+        if received is None:
+            raise LauncherLost("the launcher is gone", where=f"pid {self.pid}")
+        answer: dict[str, object] = msgpack.unpackb(received.data)
+        return answer
+
+    def _await_ready(self, timeout: float) -> None:
+        try:
+            answer = self._receive(timeout)
+        except LauncherLost as error:
+            raise LauncherNotStarted("the launcher did not come up", why=error.what) from error
+        if answer.get("t") != "ready":
+            raise LauncherNotStarted("the launcher did not come up", why=str(answer.get("why", answer)))

@@ -1,0 +1,263 @@
+"""The launcher's loop: one thread, no secret, and nobody it waits for.
+
+It hears its host, its clients, its workers' output and their deaths. A client that does not read loses its workers,
+and so does one that is gone. When the host stops it, closes its channel or dies, it kills all its children with their
+trees, until there is none, and ends.
+"""
+
+import contextlib
+import os
+import selectors
+import socket
+import time
+from collections.abc import Callable
+from typing import Final
+
+from partyctl_base.channel import Channel, ChannelClosed, ChannelFault, Received
+from partyctl_confinement import messages
+from partyctl_confinement.deaths import ChildDeaths
+from partyctl_confinement.errors import SpawnRefused
+from partyctl_confinement.messages import BadRequest, Kill, ListWorkers, NewClient, Spawn, Stop
+from partyctl_confinement.nursery import Nursery, Worker
+from partyctl_confinement.outbox import Outbox
+from partyctl_confinement.reaper import sweep_children
+
+STOP_MAX: Final = 3.0
+"""Seconds in which all workers must be gone when the launcher stops, before a last sweep."""
+
+_SOON: Final = 0.003
+"""Seconds until the next look while something is dying."""
+
+_TICK: Final = 1.0
+"""Seconds between looks for children that came without a signal (a worker's clone with CLONE_PARENT)."""
+
+_HOST_BYTES: Final = 16 * 1024 * 1024
+_REQUESTS_AT_ONCE: Final = 16
+"""Requests of one client before the others have their turn."""
+
+
+class Peer:
+    """A channel that somebody else holds the other end of: the host or a client."""
+
+    def __init__(self, name: str, channel: Channel, outbox: Outbox) -> None:
+        self.name = name
+        self.channel = channel
+        self.outbox = outbox
+        self.gone = False
+
+
+class Launcher:
+    """The loop over a control channel.
+
+    Args:
+        control: the launcher's end of the host's channel.
+        host: a pidfd of the host.
+        nursery: the children.
+    """
+
+    def __init__(self, control: Channel, host: int, nursery: Nursery) -> None:
+        self._host = Peer("host", control, Outbox(control, max_records=1024, max_bytes=_HOST_BYTES))
+        self._host_pidfd = host
+        self._nursery = nursery
+        self._selector = selectors.DefaultSelector()
+        self._stop_by: float | None = None
+        self._died = False
+
+    def run(self) -> None:
+        """Serve until the host stops this launcher or is gone, and no child is left."""
+        self._watch(self._host.channel.fileno(), lambda events: self._serve(self._host, events))
+        self._watch(self._host_pidfd, lambda _: self._stop())
+        deaths = ChildDeaths()
+        self._watch(deaths.fileno(), lambda _: self._mourn(deaths))
+        self._say(self._host, messages.ready(os.getpid()))
+        while not self._finished():
+            ready = self._selector.select(self._pause())
+            for key, events in ready:
+                key.data(events)
+            if self._died or self._nursery.busy or not ready:
+                self._died = False
+                self._collect()
+        sweep_children((), timeout=STOP_MAX)
+
+    def _watch(self, fd: int, call: Callable[[int], None]) -> None:
+        self._selector.register(fd, selectors.EVENT_READ, call)
+
+    def _pause(self) -> float | None:
+        if self._nursery.busy:
+            return _SOON
+        return _TICK if len(self._nursery) or self._stop_by is not None else None
+
+    def _finished(self) -> bool:
+        if self._stop_by is None:
+            return False
+        return (not len(self._nursery) and not self._nursery.busy) or time.monotonic() > self._stop_by
+
+    def _stop(self) -> None:
+        """Begin to end: no more workers, and every worker is killed."""
+        if self._stop_by is None:
+            self._stop_by = time.monotonic() + STOP_MAX
+            with contextlib.suppress(KeyError):
+                self._selector.unregister(self._host_pidfd)
+            for worker in self._nursery:
+                self._nursery.kill(worker, "stop")
+
+    # What peers send
+
+    def _serve(self, peer: Peer, events: int) -> None:
+        if peer.gone:
+            return
+        if events & selectors.EVENT_WRITE:
+            self._flush(peer)
+        if events & selectors.EVENT_READ and not peer.gone:
+            try:
+                received = peer.channel.receive_ready(_REQUESTS_AT_ONCE)
+            except ChannelFault:
+                received = None
+            if received is None:
+                self._lose(peer)
+            for message in received or ():
+                if not peer.gone:
+                    self._obey(peer, message)
+                else:
+                    _close(message.fds)
+
+    def _obey(self, peer: Peer, message: Received) -> None:
+        if peer is self._host:
+            self._obey_host(message)
+            return
+        _close(message.fds)  # no request of a client carries any
+        request = messages.parse_client(message.data)
+        if isinstance(request, Spawn):
+            self._spawn(peer, request)
+        elif isinstance(request, Kill):
+            self._kill(peer, request)
+        else:
+            self._say(peer, messages.refused(request))
+
+    def _obey_host(self, message: Received) -> None:
+        request = messages.parse_host(message.data)
+        if isinstance(request, NewClient) and len(message.fds) == 1:
+            self._welcome(request.name, message.fds[0])
+            return
+        _close(message.fds)
+        if isinstance(request, Stop):
+            self._stop()
+        elif isinstance(request, ListWorkers):
+            self._say(self._host, messages.workers([_row(worker) for worker in self._nursery]))
+        elif isinstance(request, NewClient):
+            bad = BadRequest("a new client needs exactly one descriptor", request="client")
+            self._say(self._host, messages.refused(bad))
+        else:
+            self._say(self._host, messages.refused(request))
+
+    def _welcome(self, name: str, fd: int) -> None:
+        try:
+            sock = socket.socket(fileno=fd)
+        except OSError:
+            _close((fd,))
+            sock = None
+        if sock is None or sock.type != socket.SOCK_SEQPACKET:
+            if sock is not None:
+                sock.close()
+            bad = BadRequest("the new client's descriptor is no seqpacket socket", request="client")
+            self._say(self._host, messages.refused(bad))
+            return
+        channel = Channel(sock, max_message=messages.REQUEST_MAX)
+        client = Peer(name, channel, Outbox(channel))
+        self._watch(channel.fileno(), lambda events: self._serve(client, events))
+
+    def _spawn(self, client: Peer, request: Spawn) -> None:
+        try:
+            if self._stop_by is not None:
+                raise SpawnRefused("the launcher is stopping")
+            worker, end = self._nursery.spawn(request, client)
+        except SpawnRefused as refusal:
+            self._say(client, messages.refused(BadRequest(str(refusal), request.id, "spawn")))
+            return
+        self._watch(worker.output, lambda _: self._drain(worker))
+        self._say(client, messages.spawned(worker.id, worker.pid), (end,))
+
+    def _kill(self, client: Peer, request: Kill) -> None:
+        worker = self._nursery.get(request.id)
+        if worker is None or worker.client is not client:
+            bad = BadRequest("this client has no such worker", request.id, "kill")
+            self._say(client, messages.refused(bad))
+        else:
+            self._nursery.kill(worker, "killed")
+
+    # What peers are told
+
+    def _say(self, peer: Peer, data: bytes, fds: tuple[int, ...] = ()) -> None:
+        """Send or queue. A client with too much queued is lost; the host merely misses the message."""
+        if peer.gone:
+            _close(fds)
+            return
+        try:
+            kept = peer.outbox.put(data, fds)
+        except ChannelClosed:
+            kept = False
+        if kept:
+            self._listen(peer)
+        elif peer is not self._host:
+            self._lose(peer)
+
+    def _flush(self, peer: Peer) -> None:
+        try:
+            peer.outbox.flush()
+        except ChannelClosed:
+            self._lose(peer)
+        else:
+            self._listen(peer)
+
+    def _listen(self, peer: Peer) -> None:
+        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if peer.outbox.waiting else 0)
+        key = self._selector.get_key(peer.channel.fileno())
+        if key.events != wanted:
+            self._selector.modify(key.fd, wanted, key.data)
+
+    def _lose(self, peer: Peer) -> None:
+        """The peer is gone, or is treated so: its workers have nobody to work for."""
+        if peer.gone:
+            return
+        peer.gone = True
+        self._selector.unregister(peer.channel.fileno())
+        peer.outbox.close()
+        peer.channel.close()
+        if peer is self._host:
+            self._stop()
+        for worker in self._nursery:
+            if worker.client is peer:
+                self._nursery.kill(worker, "client-gone")
+
+    # What workers do
+
+    def _mourn(self, deaths: ChildDeaths) -> None:
+        deaths.take()
+        self._died = True
+
+    def _drain(self, worker: Worker) -> None:
+        if worker.output >= 0 and not self._nursery.drain(worker):
+            self._forget_output(worker)
+
+    def _forget_output(self, worker: Worker) -> None:
+        if worker.output >= 0:
+            self._selector.unregister(worker.output)
+            self._nursery.close_output(worker)
+
+    def _collect(self) -> None:
+        for worker in self._nursery.collect():
+            self._forget_output(worker)
+            client = worker.client
+            if isinstance(client, Peer) and worker.wait_status is not None:
+                notice = messages.exited(worker.id, worker.pid, worker.wait_status, worker.tail.bytes(), worker.cause)
+                self._say(client, notice)
+
+
+def _row(worker: Worker) -> messages.WorkerRow:
+    client = worker.client.name if isinstance(worker.client, Peer) else ""
+    return messages.WorkerRow(worker.id, worker.name, worker.pid, client, worker.started, worker.labels)
+
+
+def _close(fds: tuple[int, ...]) -> None:
+    for fd in fds:
+        os.close(fd)
