@@ -1,0 +1,250 @@
+"""One role's own view of a protocol.
+
+A role sees only what it sends and receives. Its view is therefore the graph with everything else removed and made
+deterministic: a view state stands for all the graph states that the role cannot tell apart. Rules for such a set,
+where what does not concern the role has been passed over:
+
+1. Nothing but the end, or nothing at all (others go on for ever without it): the role is finished.
+2. Only receptions from one sender: the role waits for any of their labels.
+3. Only sends to one receiver, each offering the same labels: the role sends one of them.
+4. Anything else is refused: the role would have to act differently in situations that look the same to it.
+
+Sets are followed along the graph itself, so the exits of inner loops, and loops a role takes no part in, need no
+rule of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from partyctl_actors.errors import ProjectionError
+from partyctl_actors.protocol.graph import Graph, Interaction
+from partyctl_actors.protocol.role import Role
+from partyctl_actors.protocol.witness import explain
+
+if TYPE_CHECKING:
+    from partyctl_actors.protocol.protocol import Protocol
+
+# Making a graph deterministic can take exponentially many states; a declaration that people write takes about
+# as many as it has interactions.
+_STATES_PER_INTERACTION = 20
+_STATES_AT_LEAST = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class SendState:
+    """The role sends one of `arms` (label to next view state) to `receiver`."""
+
+    receiver: Role
+    arms: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiveState:
+    """The role waits for one of `arms` (label to next view state) from `sender`."""
+
+    sender: Role
+    arms: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class EndState:
+    """The role neither sends nor receives again."""
+
+
+ViewState = SendState | ReceiveState | EndState
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What `role` does, by itself: its states, and the index of the first."""
+
+    role: Role
+    start: int
+    states: tuple[ViewState, ...]
+
+
+def project(protocol: Protocol, role: Role) -> View:
+    """The view that `role` has of `protocol`.
+
+    Raises:
+        ProjectionError: the protocol has no such role.
+    """
+    return protocol.view(role)
+
+
+_Set = frozenset[int]
+
+
+class Projector:
+    """Views of one graph, role by role."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._same = _representatives(graph)
+
+    def view(self, role: Role) -> View:
+        """The view of `role`.
+
+        Raises:
+            ProjectionError: the role cannot tell apart two situations in which it has to act differently.
+        """
+        return _Determinisation(self._graph, self._same, role).run()
+
+
+class _Determinisation:
+    def __init__(self, graph: Graph, same: list[int], role: Role) -> None:
+        self._graph = graph
+        self._same = same
+        self._role = role
+        self._frontiers = _Frontiers(graph, same, role)
+        self._numbers: dict[_Set, int] = {}
+        self._found: list[_Set] = []
+        # How each view state was first reached: from which one, and by which label.
+        self._came: list[tuple[int, str] | None] = []
+
+    def run(self) -> View:
+        limit = max(_STATES_AT_LEAST, _STATES_PER_INTERACTION * len(self._graph.states))
+        self._number([self._graph.start], None)
+        states: list[ViewState] = []
+        while len(states) < len(self._found):
+            if len(states) >= limit:
+                raise ProjectionError(
+                    f"{self._role} would have to remember too much",
+                    role=self._role,
+                    why=f"its view has more than {limit} states",
+                    recipe=f"Tell {self._role} the outcome of choices where they are made",
+                )
+            states.append(self._state(len(states)))
+        return View(self._role, 0, tuple(states))
+
+    def _state(self, number: int) -> ViewState:
+        members = sorted(self._found[number])
+        acts = [state for i in members if isinstance(state := self._graph.states[i], Interaction)]
+        if not acts:
+            return EndState()
+        first = acts[0]
+        for i in members:
+            state = self._graph.states[i]
+            if not isinstance(state, Interaction) or not _agree(self._role, first, state):
+                other = next(j for j in members if self._graph.states[j] is first)
+                raise explain(self._graph, self._role, self._word(number), (other, i), self._same)
+        targets: dict[str, list[int]] = {}
+        for act in acts:
+            for label, arm in act.arms.items():
+                targets.setdefault(label, []).append(arm.next)
+        arms = MappingProxyType({label: self._number(after, (number, label)) for label, after in targets.items()})
+        return SendState(first.receiver, arms) if first.sender == self._role else ReceiveState(first.sender, arms)
+
+    def _number(self, states: Iterable[int], came: tuple[int, str] | None) -> int:
+        members = _union(self._frontiers.of(state) for state in states)
+        number = self._numbers.setdefault(members, len(self._found))
+        if number == len(self._found):
+            self._found.append(members)
+            self._came.append(came)
+        return number
+
+    def _word(self, number: int) -> list[str]:
+        """The labels by which the view state was first reached."""
+        word: list[str] = []
+        came = self._came[number]
+        while came is not None:
+            word.append(came[1])
+            came = self._came[came[0]]
+        return word[::-1]
+
+
+def _agree(role: Role, one: Interaction, other: Interaction) -> bool:
+    """Whether `role` does the same in both, or will see by itself which of them it is (rules 2 and 3)."""
+    if one.sender != other.sender or one.receiver != other.receiver:
+        return False
+    return one.receiver == role or one.arms.keys() == other.arms.keys()
+
+
+class _Frontiers:
+    """For each graph state, what concerns the role next: its own interactions, and the end.
+
+    States that others can go round in share one answer: strongly connected components, by Tarjan's algorithm
+    without recursion. A long row of interactions of others shares one set object, which keeps this linear.
+    """
+
+    def __init__(self, graph: Graph, same: list[int], role: Role) -> None:
+        self._states = graph.states
+        self._same = same
+        self._role = role
+        self._done: dict[int, _Set] = {}
+
+    def of(self, state: int) -> _Set:
+        if state not in self._done:
+            self._search(state)
+        return self._done[state]
+
+    def _passed_over(self, number: int) -> tuple[int, ...] | None:
+        """The states after one that does not concern the role; None if it does concern it."""
+        state = self._states[number]
+        if not isinstance(state, Interaction) or self._role in (state.sender, state.receiver):
+            return None
+        return tuple(arm.next for arm in state.arms.values())
+
+    def _search(self, root: int) -> None:
+        low: dict[int, int] = {}
+        order: dict[int, int] = {}
+        component: list[int] = []
+        walk: list[tuple[int, tuple[int, ...], int]] = [(root, (), -1)]
+        while walk:
+            number, after, at = walk.pop()
+            if at < 0:
+                if number in self._done or number in order:
+                    continue
+                passed = self._passed_over(number)
+                if passed is None:
+                    self._done[number] = frozenset((self._same[number],))
+                    continue
+                after, at = passed, 0
+                order[number] = low[number] = len(order)
+                component.append(number)
+            else:
+                # Back from the successor `at`.
+                low[number] = min(low[number], self._reach(after[at], low))
+                at += 1
+            if at < len(after):
+                walk.append((number, after, at))
+                walk.append((after[at], (), -1))
+            elif low[number] == order[number]:
+                self._close(number, component)
+
+    def _reach(self, number: int, low: dict[int, int]) -> int:
+        return len(low) if number in self._done else low[number]
+
+    def _close(self, root: int, component: list[int]) -> None:
+        members = component[component.index(root) :] if component[-1] != root else [root]
+        del component[-len(members) :]
+        outside = [self._done[after] for i in members for after in self._passed_over(i) or () if after in self._done]
+        frontier = _union(outside)
+        for i in members:
+            self._done[i] = frontier
+
+
+def _union(sets: Iterable[_Set]) -> _Set:
+    """The union, and the very same object where one of the sets is all of it."""
+    whole: _Set = frozenset()
+    for one in sets:
+        if one is not whole and not one <= whole:
+            whole = one if whole <= one else whole | one
+    return whole
+
+
+def _representatives(graph: Graph) -> list[int]:
+    """For each state the first that differs from it in nothing a role can see (loop heads entered, time allowed)."""
+    first: dict[object, int] = {}
+    same: list[int] = []
+    for number, state in enumerate(graph.states):
+        key: object = None
+        if isinstance(state, Interaction):
+            arms = tuple((label, arm.next) for label, arm in state.arms.items())
+            key = (state.sender.name, state.receiver.name, arms)
+        same.append(first.setdefault(key, number))
+    return same

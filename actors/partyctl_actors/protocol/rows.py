@@ -1,0 +1,50 @@
+"""A walk over a declaration from the inside out, without recursion and each row of steps once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from partyctl_actors.protocol.steps import Exchange, Loop, Step
+
+T = TypeVar("T")
+Row = tuple[Step, ...]
+
+
+def inner_rows(step: Step) -> Iterator[Row]:
+    """The rows of steps inside a step, in the order of declaration; an empty branch is no row."""
+    if isinstance(step, Loop):
+        yield step.body
+    elif isinstance(step, Exchange):
+        for _, branch in step.branches:
+            if branch:
+                yield branch
+
+
+def fold(root: Row, combine: Callable[[Row, Callable[[Row], T]], T]) -> T:
+    """`combine(row, result_of)` for every row, inner rows first; the result for `root`."""
+    done: dict[int, T] = {}
+    waiting = [root]
+    while waiting:
+        row = waiting[-1]
+        if id(row) not in done:
+            missing = [inner for step in row for inner in inner_rows(step) if id(inner) not in done]
+            if missing:
+                waiting.extend(reversed(missing))
+                continue
+            done[id(row)] = combine(row, lambda inner: done[id(inner)])
+        waiting.pop()
+    return done[id(root)]
+
+
+def steps_in_order(root: Row) -> Iterator[Step]:
+    """Every step once, in the order in which it is first written."""
+    seen: set[int] = set()
+    waiting: list[Step] = list(reversed(root))
+    while waiting:
+        step = waiting.pop()
+        if id(step) in seen:
+            continue
+        seen.add(id(step))
+        yield step
+        waiting.extend(reversed([inner for row in inner_rows(step) for inner in row]))
