@@ -60,15 +60,21 @@ class Assembler:
         """Take one record; the message it completes, if it does.
 
         Raises:
-            ChannelFault: the record has an unknown flag, or the message grew over the ceiling.
+            ChannelFault: the record has an unknown flag, is a piece of a longer message and not full, brings
+                descriptors in mid-message, or the message grew over the ceiling.
         """
         flag, piece = record[:1], record[1:]
         if flag not in (_LAST, _MORE):
             raise ChannelFault("a record with an unknown flag was received", why=f"flag {flag!r}")
+        # Without these two a peer fills our memory with empty pieces, and our table of descriptors.
+        if flag == _MORE and len(piece) != _PIECE:
+            raise ChannelFault("a piece of a longer message that is not full was received", why=f"{len(piece)} bytes")
+        if fds and self._pieces:
+            raise ChannelFault("descriptors were received in the middle of a message")
+        if self._size + len(piece) > self._max:
+            raise ChannelFault(f"a message of more than {self._max} bytes was received")
         self._fds += fds
         self._size += len(piece)
-        if self._size > self._max:
-            raise ChannelFault(f"a message of more than {self._max} bytes was received")
         if flag == _MORE:
             self._pieces.append(piece)
             return None
@@ -76,6 +82,11 @@ class Assembler:
         received = Received(data, self._fds)
         self._pieces, self._size, self._fds = [], 0, ()
         return received
+
+    def abandon(self) -> tuple[int, ...]:
+        """Forget an unfinished message; the descriptors that came with it are the caller's to close."""
+        fds, self._pieces, self._size, self._fds = self._fds, [], 0, ()
+        return fds
 
 
 def records(data: bytes) -> list[bytes]:
@@ -127,6 +138,7 @@ class Channel:
     def close(self) -> None:
         """Close this end; idempotent. The other end reads what was sent, then end-of-file."""
         self._sock.close()
+        _close(self._assembler.abandon())
 
     def check_size(self, data: bytes) -> None:
         """Raise ChannelFault if `data` is over the ceiling: the sender checks, so nothing vanishes at the receiver."""
@@ -211,13 +223,12 @@ class Channel:
             return None
         fds = _descriptors(ancillary)
         if not record:
+            _close(fds)
             return None
         try:
             return _Step(self._assembler.feed(record, fds))
         except ChannelFault:
-            for fd in fds:
-                with contextlib.suppress(OSError):
-                    os.close(fd)
+            _close(fds)
             raise
 
     def _wait(self, event: int, deadline: float | None) -> bool:
@@ -242,3 +253,9 @@ def _descriptors(ancillary: list[tuple[int, int, bytes]]) -> tuple[int, ...]:
     for fd in fds:
         os.set_inheritable(fd, False)
     return tuple(fds)
+
+
+def _close(fds: Sequence[int]) -> None:
+    for fd in fds:
+        with contextlib.suppress(OSError):
+            os.close(fd)

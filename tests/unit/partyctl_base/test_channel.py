@@ -26,10 +26,25 @@ def test_an_unknown_flag_is_a_fault() -> None:
 
 
 def test_a_message_over_the_ceiling_is_a_fault_at_the_receiver() -> None:
-    assembler = Assembler(max_message=10)
-    assembler.feed(b"\x01" + b"x" * 6, ())
-    with pytest.raises(ChannelFault, match="more than 10 bytes"):
+    assembler = Assembler(max_message=RECORD_MAX)
+    assembler.feed(b"\x01" + b"x" * (RECORD_MAX - 1), ())
+    with pytest.raises(ChannelFault, match=f"more than {RECORD_MAX} bytes"):
         assembler.feed(b"\x00" + b"x" * 6, ())
+
+
+@pytest.mark.parametrize("size", [0, 1, RECORD_MAX - 2])
+def test_a_piece_of_a_longer_message_that_is_not_full_is_a_fault(size: int) -> None:
+    with pytest.raises(ChannelFault, match="not full"):
+        Assembler(max_message=RECORD_MAX).feed(b"\x01" + b"x" * size, ())
+
+
+def test_descriptors_in_mid_message_are_a_fault_and_those_at_its_head_can_be_taken_back() -> None:
+    assembler = Assembler(max_message=4 * RECORD_MAX)
+    assembler.feed(b"\x01" + b"x" * (RECORD_MAX - 1), (8, 9))
+    with pytest.raises(ChannelFault, match="descriptors"):
+        assembler.feed(b"\x00rest", (10,))
+    assert assembler.abandon() == (8, 9)
+    assert assembler.abandon() == ()
 
 
 def test_a_message_over_the_ceiling_is_refused_by_the_sender_before_anything_is_sent() -> None:
