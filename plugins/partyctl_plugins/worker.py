@@ -5,8 +5,8 @@ takes the channel meanwhile; it runs nothing of the plugin's, so that no plugin 
 close or the end of the channel. The end of the channel ends the process at once, whatever it is doing: there is nobody
 left to report to, and its children are the launcher's to end.
 
-Everything our own side needs is imported with this module, so that the launcher loads it once for all workers. The plugin
-is not.
+Everything our own side needs is imported with this module, so that the launcher loads it once for all workers. The
+plugin is not.
 """
 
 import contextlib
@@ -95,7 +95,7 @@ class _Worker:
         self._channel = channel
         self._commands: queue.SimpleQueue[Command] = queue.SimpleQueue()
         self._lock = threading.Lock()
-        # Guarded by the lock: turns that were read but not begun, those among them that were interrupted, the running one.
+        # Guarded by the lock: turns read but not begun, those of them that were interrupted, and the running one.
         self._waiting: set[str] = set()
         self._cancelled: set[str] = set()
         self._running: _Running | None = None
@@ -193,10 +193,7 @@ class _Worker:
     def _turn(self, command: Turn) -> None:
         try:
             running = self._begin(command.turn_id)
-            if running is None:
-                result = self._interrupted(command.turn_id)
-            else:
-                result = self._run(running, command)
+            result = self._interrupted(command.turn_id) if running is None else self._run(running, command)
             self._send(Result(command.turn_id, result, self._conversation_id()))
         except BaseException as error:
             self._failed(Phase.TURN, error, command.turn_id)
