@@ -203,7 +203,7 @@ def _fail(value: object) -> Step:
     kinds = [kind.value for kind in FailureKind]
     if given["kind"] not in kinds:
         raise ValueError(f"there is no kind {given['kind']!r}, only {', '.join(kinds)}")
-    return Fail(**{**given, "kind": FailureKind(cast(str, given["kind"]))})  # type: ignore[arg-type]  # as above
+    return Fail(**{**given, "kind": FailureKind(given["kind"])})  # type: ignore[arg-type]  # as above
 
 
 def _crash(value: object) -> Step:

@@ -38,6 +38,7 @@ class Performance:
         self._started = clock.monotonic()
         self._ears = self.stop  # what ends a wait; a turn that ignores interrupts listens to a signal nobody sets
         self._said: list[str] = []
+        self._tools = 0
         self._answer = script.Say(())
         self._exit_status: int | None = None
 
@@ -105,7 +106,8 @@ class Performance:
             raise TurnTimeoutError(timeout)
 
     def _use(self, step: script.Tool) -> None:
-        tool_id = f"tool-{len(self._said)}-{step.name}"
+        self._tools += 1
+        tool_id = f"tool-{self._tools}"
         self._emit(ToolCall(tool_id, step.name, step.args))
         self._emit(ToolResult(tool_id, step.name, step.stdout, step.stderr, step.exit_code))
 
@@ -133,8 +135,8 @@ class Performance:
 class _LastResult(TurnResult):
     """A result after which the process ends.
 
-    A conversation does not learn when its result has been sent. It does learn when nobody holds it any more, and a worker
-    lets go of a result once it is on the channel.
+    A conversation does not learn when its result has been sent. It does learn when nobody holds it any more, and a
+    worker lets go of a result once it is on the channel.
     """
 
     def arm(self, world: World, status: int) -> None:
