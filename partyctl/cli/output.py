@@ -1,0 +1,100 @@
+"""What goes to people and what goes to programs: data on stdout, messages on stderr.
+
+On a terminal a table is drawn; anywhere else it is plain columns, complete and without colours, so that nothing is
+lost on the way to `grep`.
+"""
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+
+import click
+
+from partyctl_base.errors import PartyError
+
+ABSENT = "-"
+
+
+class OutputError(PartyError):
+    """The output could not be written."""
+
+    whose = "machine"
+
+
+def say(line: str) -> None:
+    """A message for the person, on stderr."""
+    click.echo(f"partyctl: {line}", err=True)
+
+
+def emit(text: str) -> None:
+    """Data, on stdout.
+
+    Raises:
+        OutputError: it cannot be written, because a disk is full for example.
+    """
+    try:
+        click.echo(text)
+    except BrokenPipeError:
+        raise  # the reader has had enough; click ends the command quietly
+    except OSError as error:
+        raise OutputError("the output cannot be written", why=error.strerror or str(error)) from None
+
+
+def emit_json(document: Mapping[str, object]) -> None:
+    """One JSON document on stdout, and nothing else."""
+    emit(json.dumps(document, indent=2, ensure_ascii=False, default=str))
+
+
+def emit_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Rows under headings; control characters in them are made visible."""
+    cells = [[printable(cell) or ABSENT for cell in row] for row in rows]
+    if sys.stdout.isatty():
+        _draw(headings, cells)
+    else:
+        emit(columns(headings, cells))
+
+
+def columns(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Aligned columns, two blanks apart, never cut."""
+    lines = [list(headings), *map(list, rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
+    )
+
+
+def printable(text: str) -> str:
+    """The text with control characters spelled out: a name from outside must not steer the terminal."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def size(bytes_: object) -> str:
+    """A number of bytes for people."""
+    return f"{bytes_ / 1024 / 1024:.1f} MiB" if isinstance(bytes_, int) else ABSENT
+
+
+def duration(seconds: object) -> str:
+    """A number of seconds for people."""
+    if not isinstance(seconds, int | float):
+        return ABSENT
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    parts = ((days, "d"), (hours, "h"), (minutes, "m"), (rest, "s"))
+    first = next((i for i, (number, _) in enumerate(parts) if number), 3)
+    return " ".join(f"{number}{unit}" for number, unit in parts[first : first + 2])
+
+
+def _draw(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    # Only a terminal pays for rich.
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for heading in headings:
+        table.add_column(heading, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    Console().print(table)

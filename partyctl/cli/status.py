@@ -1,0 +1,151 @@
+"""Show what a party is doing.
+
+One table each for the processes, the workers and the runs. Memory is proportional: a page shared by n processes counts
+as one n-th in each. Workers show their confinement; `unconfined` means that a worker can do whatever you can.
+
+--json gives one document with schema_version 1: times in RFC 3339 (UTC), durations in seconds, memory in bytes.
+
+Exit codes: without --check 0 whether the party runs or not, 4 if its host does not answer. With --check 3 if it is not
+running, 4 if its host does not answer, 6 if it is not ready or a part or worker of it is in trouble.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from partyctl.cli.options import chosen_party, party_options
+from partyctl.cli.output import duration, emit, emit_json, emit_table, printable, size
+from partyctl.control import connect
+from partyctl.errors import HostError, NotAnswering, NotRunning, exit_code
+from partyctl.maps import Map, maps
+
+SCHEMA_VERSION = 1
+DEGRADED = 6
+
+_HEALTHY_PARTS = ("ready", "running")
+_TROUBLED_WORKERS = ("failed", "limited", "needs login", "not responding")
+_LIMIT = 5.0
+"""Seconds for the host to ask all its parts; it gives each of them less."""
+
+
+@click.command(help=__doc__)
+@party_options
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@click.option("--check", is_flag=True, help="Tell the party's health by the exit code.")
+def command(file: Path | None, party: str | None, as_json: bool, check: bool) -> int:
+    """Show a party's status; see the module's text, which is the manual page."""
+    name = chosen_party(file, party)
+    try:
+        document = fetch(name)
+    except NotRunning as error:
+        if as_json:
+            emit_json(absent(name, "not running", None))
+        else:
+            emit(f"party {name}: not running")
+        return exit_code(error) if check else 0
+    except NotAnswering as error:
+        if as_json:
+            emit_json(absent(name, "not answering", error.pid))
+        raise
+    if as_json:
+        emit_json(document)
+    else:
+        show(document)
+    return DEGRADED if check and troubles(document) else 0
+
+
+def fetch(party: str) -> Map:
+    """The status document of the running host.
+
+    Raises:
+        NotRunning, NotAnswering: there is no host, or it is silent.
+        HostError: its answer is no status.
+    """
+    with connect(party) as control:
+        reply = control.request({"t": "status"}, _LIMIT)
+    document = reply.get("status")
+    if not isinstance(document, dict):
+        raise HostError("the host gave no status", why=str(reply.get("error", reply.get("t"))))
+    return document
+
+
+def absent(party: str, state: str, pid: int | None) -> Map:
+    """The document of a party that says nothing itself, in the shape of one that does."""
+    nothing: Map = {"broker": None, "launcher": None, "nodes": [], "workers": [], "runs": []}
+    about: Map = {"started": None, "uptime": None, "state": state, "confinement": None}
+    return {"schema_version": SCHEMA_VERSION, "party": party, "pid": pid} | about | nothing
+
+
+def troubles(document: Mapping[str, object]) -> list[str]:
+    """What keeps the party from being well, a sentence each; empty if nothing does."""
+    found = [] if document.get("state") == "ready" else [f"the party is {document.get('state')}"]
+    parts = [("broker", document.get("broker")), ("launcher", document.get("launcher"))]
+    parts += [(str(node.get("name")), node) for node in maps(document.get("nodes"))]
+    for name, part in parts:
+        state = part.get("state") if isinstance(part, dict) else "missing"
+        if state not in _HEALTHY_PARTS:
+            found.append(f"{name} is {state}")
+    found.extend(
+        f"worker {worker.get('name')} is {worker.get('state')}"
+        for worker in maps(document.get("workers"))
+        if worker.get("state") in _TROUBLED_WORKERS
+    )
+    return found
+
+
+def show(document: Mapping[str, object]) -> None:
+    """Print the document for people."""
+    emit(
+        f"party {_text(document, 'party')}: {_text(document, 'state')}, pid {_text(document, 'pid')}, "
+        f"up {duration(document.get('uptime'))}, workers {_text(document, 'confinement')}"
+    )
+    emit("")
+    parts = [(name, _map(document.get(name))) for name in ("broker", "launcher")]
+    parts += [(_text(node, "name"), node) for node in maps(document.get("nodes"))]
+    emit_table(
+        ("PROCESS", "PID", "STATE", "MEMORY", "RESTARTS", "RUNS"),
+        [
+            (name, *_texts(part, "pid", "state"), size(part.get("memory")), *_texts(part, "restarts", "runs"))
+            for name, part in parts
+        ],
+    )
+    _list(
+        ("WORKER", "ROLE", "RUN", "PROVIDER", "PID", "STATE", "MEMORY", "CONFINEMENT", "NODE"),
+        [
+            (
+                *_texts(worker, "name", "role", "run", "provider", "pid", "state"),
+                size(worker.get("memory")),
+                *_texts(worker, "confinement", "node"),
+            )
+            for worker in maps(document.get("workers"))
+        ],
+    )
+    _list(("RUN", "NODE", "STATE", "ROLES"), [_texts(run, "id", "node", "state", "roles") for run in _runs(document)])
+    for trouble in troubles(document):
+        emit(f"! {printable(trouble)}")
+
+
+def _runs(document: Mapping[str, object]) -> list[Map]:
+    return maps(document.get("runs"))
+
+
+def _list(headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+    if rows:
+        emit("")
+        emit_table(headings, rows)
+
+
+def _map(value: object) -> Map:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(values: Mapping[str, object], key: str) -> str:
+    value = values.get(key)
+    if isinstance(value, list | tuple):
+        return " ".join(str(item) for item in value)
+    return "" if value is None else printable(str(value))
+
+
+def _texts(values: Mapping[str, object], *keys: str) -> tuple[str, ...]:
+    return tuple(_text(values, key) for key in keys)

@@ -1,0 +1,147 @@
+"""Which `party.toml` counts, and what `up` refuses of it.
+
+Search order: the file asked for, PARTYCTL_FILE, ./party.toml, party.toml in the XDG configuration directory. The first
+that exists counts alone; without any, defaults.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from partyctl.config_schema import (
+    DEFAULT_PARTY,
+    Confinement,
+    Defaults,
+    Limits,
+    Listen,
+    PartyConfig,
+    Resolve,
+    RoleConfig,
+    document,
+    is_party_name,
+    name_of,
+    parse,
+)
+from partyctl.errors import ConfigError
+from partyctl_base.paths import config_directory
+
+__all__ = [
+    "DEFAULT_PARTY",
+    "Confinement",
+    "Defaults",
+    "Limits",
+    "Listen",
+    "PartyConfig",
+    "RoleConfig",
+    "check_enforceable",
+    "find",
+    "is_party_name",
+    "load",
+    "parse",
+    "party_name",
+]
+
+FILE_NAME: Final = "party.toml"
+FILE_VARIABLE: Final = "PARTYCTL_FILE"
+FILE_MAX: Final = 1024 * 1024
+"""Bytes; a larger file is no configuration but a mistake (`--file /dev/zero` must end)."""
+
+
+def find(file: Path | None = None, *, environ: Mapping[str, str] = os.environ) -> Path | None:
+    """The configuration file that counts, None if there is none.
+
+    Args:
+        file: the file asked for; it wins, whether it exists or not.
+        environ: the environment.
+    """
+    if file is not None:
+        return file
+    if named := environ.get(FILE_VARIABLE):
+        return Path(named)
+    candidates = (Path(FILE_NAME), config_directory() / FILE_NAME)
+    return next((path for path in candidates if path.exists()), None)
+
+
+def load(file: Path | None = None, *, resolve: Resolve | None = None) -> PartyConfig:
+    """Read the configuration that counts.
+
+    Args:
+        file: the file asked for; None searches.
+        resolve: how providers are found; by default among the installed distributions' metadata.
+
+    Raises:
+        ConfigError: the file cannot be read, is not TOML, or says what it may not.
+    """
+    source = find(file)
+    return PartyConfig() if source is None else parse(_read(source), source.absolute(), resolve or _installed)
+
+
+def party_name(file: Path | None = None) -> str:
+    """The party's name alone, so that a mistake elsewhere in the file keeps nobody from stopping the party.
+
+    Raises:
+        ConfigError: the file cannot be read, is not TOML, or gives no usable name.
+    """
+    source = find(file)
+    if source is None:
+        return DEFAULT_PARTY
+    return name_of(document(_read(source), source.absolute()).root.table("party"))
+
+
+def check_enforceable(config: PartyConfig) -> None:
+    """Refuse what the file asks for and this version cannot keep.
+
+    Raises:
+        ConfinementRefused: the defaults or a role ask for a confinement that cannot be enforced here.
+        ConfigError: the party shall listen on the network.
+    """
+    file = str(config.source or "defaults")
+    _check_confinement(config.defaults.confinement, f"[defaults], {file}")
+    for role in config.roles.values():
+        # A table lists guarantees, so it asks for confinement, whatever the default is.
+        setting = role.confinement if isinstance(role.confinement, str | None) else "strict"
+        _check_confinement(setting, f"role {role.name}, {role.where}")
+    if config.listen is not None:
+        raise ConfigError(
+            "this version listens on no network address",
+            file=config.source,
+            key="listen.url",
+            fix="Remove the table [listen]; processes of this machine come in without it",
+        )
+
+
+def _check_confinement(setting: str | None, where: str) -> None:
+    from partyctl_confinement.errors import ConfinementRefused
+    from partyctl_confinement.policy import resolve
+
+    try:
+        resolve(setting)
+    except ConfinementRefused as refused:
+        raise ConfinementRefused(refused.what, where=where, why=refused.why, fix=refused.fix) from None
+
+
+def _read(source: Path) -> str:
+    try:
+        with source.open("rb") as stream:
+            data = stream.read(FILE_MAX + 1)
+    except OSError as error:
+        fix = f"Name another file with --file or {FILE_VARIABLE}"
+        raise ConfigError("the configuration cannot be read", file=source, why=error.strerror or "", fix=fix) from None
+    if len(data) > FILE_MAX:
+        raise ConfigError("the configuration is too large", file=source, why=f"more than {FILE_MAX} bytes")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = data[: error.start]
+        column = len(before[before.rfind(b"\n") + 1 :].decode("utf-8", "replace")) + 1
+        why = f"the byte 0x{data[error.start]:02x} is not UTF-8"
+        line = before.count(b"\n") + 1
+        raise ConfigError("not valid TOML", file=source, line=line, column=column, why=why) from None
+
+
+def _installed(provider: str) -> object:
+    # Scanning the metadata of all distributions is paid only by a file that names a provider.
+    from partyctl_plugins.manager import resolve
+
+    return resolve(provider)

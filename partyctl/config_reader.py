@@ -1,0 +1,164 @@
+"""Reads values of known types out of a parsed TOML document; every complaint names file, line, key and a remedy."""
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from partyctl.config_lines import KeyPath, key_lines
+from partyctl.errors import ConfigError
+
+T = TypeVar("T")
+
+_KINDS: dict[type, str] = {
+    dict: "a table",
+    list: "an array",
+    str: "a string",
+    bool: "true or false",
+    int: "an integer",
+    float: "a float",
+}
+
+
+class Document:
+    """A parsed document with the places of its keys.
+
+    Args:
+        text: the document.
+        values: what `tomllib` read from it.
+        source: the file it came from.
+    """
+
+    def __init__(self, text: str, values: Mapping[str, object], source: Path) -> None:
+        self.source = source
+        self.root = Table(self, (), values)
+        try:
+            self._lines = key_lines(text)
+        except (ValueError, IndexError, RecursionError):
+            # The parser accepted it, so it is usable; its complaints go without a line.
+            self._lines = {}
+
+    def line(self, path: KeyPath) -> int | None:
+        """The line of the key, else of the nearest table around it."""
+        return next((self._lines[path[:n]] for n in range(len(path), 0, -1) if path[:n] in self._lines), None)
+
+
+class Table:
+    """One table of a document. Each reader gives None for a missing key and ConfigError for a value of another type."""
+
+    def __init__(self, document: Document, path: KeyPath, values: Mapping[str, object]) -> None:
+        self.document = document
+        self.path = path
+        self.values = values
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.values
+
+    @property
+    def name(self) -> str:
+        """The last part of the table's own key."""
+        return str(self.path[-1])
+
+    @property
+    def where(self) -> str:
+        """File and line of the table."""
+        line = self.document.line(self.path)
+        return f"{self.document.source}:{line}" if line else str(self.document.source)
+
+    def error(self, key: str, what: str, *, why: str = "", fix: str = "") -> ConfigError:
+        """A complaint about `key` of this table; "" for the table itself."""
+        path = (*self.path, key) if key else self.path
+        spelled = ".".join(str(part) for part in path)
+        return ConfigError(
+            what, file=self.document.source, line=self.document.line(path), key=spelled, why=why, fix=fix
+        )
+
+    def only(self, *known: str) -> None:
+        """Complain about the first key that is not known, naming the nearest that is."""
+        for key in self.values:
+            if key not in known:
+                raise self.error(key, f"unknown key {key!r}", fix=_suggest(key, known))
+
+    def text(self, key: str) -> str | None:
+        """A string."""
+        value = self._typed(key, str)
+        if value is not None and "\0" in value:
+            raise self.error(key, "a NUL character cannot be passed on", fix="Remove it")
+        return value
+
+    def flag(self, key: str) -> bool | None:
+        """True or false."""
+        return self._typed(key, bool)
+
+    def count(self, key: str) -> int | None:
+        """A whole number, 1 or more."""
+        value = self._typed(key, int)
+        if value is not None and value < 1:
+            raise self.error(key, f"must be 1 or more, not {value}")
+        return value
+
+    def texts(self, key: str) -> tuple[str, ...] | None:
+        """An array of strings."""
+        values = self._typed(key, list)
+        if values is None:
+            return None
+        for value in values:
+            if not isinstance(value, str):
+                raise self.error(key, f"must hold strings only, not {_kind(value)}")
+        return tuple(str(value) for value in values)
+
+    def word(self, key: str, known: Sequence[str]) -> str | None:
+        """One of a few words."""
+        value = self.text(key)
+        if value is not None and value not in known:
+            raise self.error(key, f"unknown value {value!r}", fix=_suggest(value, known))
+        return value
+
+    def table(self, key: str) -> "Table | None":
+        """A table."""
+        value = self._typed(key, dict)
+        return None if value is None else Table(self.document, (*self.path, key), value)
+
+    def tables(self) -> "Iterator[Table]":
+        """All entries, each of which must be a table."""
+        return (self.required_table(key) for key in self.values)
+
+    def required_table(self, key: str, example: str = "{ ... }") -> "Table":
+        """A table that must be there; `example` shows one to who forgot it."""
+        table = self.table(key)
+        if table is None:
+            raise self.error(key, f"{key} is missing", fix=f"Add {key} = {example}")
+        return table
+
+    def required_word(self, key: str, known: Sequence[str]) -> str:
+        """One of a few words that must be there."""
+        word = self.word(key, known)
+        if word is None:
+            raise self.error(key, f"{key} is missing", fix=f"Add {key} = one of {', '.join(known)}")
+        return word
+
+    def is_table(self, key: str) -> bool:
+        """Whether the key holds a table."""
+        return isinstance(self.values.get(key), dict)
+
+    def is_count(self, key: str) -> bool:
+        """Whether the key holds a whole number, 1 or more."""
+        return type(self.values.get(key)) is int and self.count(key) is not None
+
+    def _typed(self, key: str, kind: type[T]) -> T | None:
+        value = self.values.get(key)
+        if value is None:
+            return None
+        # TOML's booleans are no numbers, Python's are.
+        if type(value) is not kind:
+            raise self.error(key, f"must be {_KINDS[kind]}, not {_kind(value)}")
+        return value
+
+
+def _kind(value: object) -> str:
+    return _KINDS.get(type(value), "a date or time")
+
+
+def _suggest(word: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(word, known, n=1)
+    return f"Did you mean {near[0]!r}?" if near else f"Known are {', '.join(known)}"

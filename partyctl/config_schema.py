@@ -1,0 +1,255 @@
+"""What may stand in a `party.toml`, and the values it becomes. Pure: text in, a frozen `PartyConfig` out.
+
+An unknown key is an error: a mistyped limit must not be no limit.
+"""
+
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from partyctl.config_reader import Document, Table
+from partyctl.errors import ConfigError
+from partyctl_base.errors import PartyError
+from partyctl_plugins.contract import ApprovalPolicy, NativeMode, NativePermissions, TransportKind
+
+DEFAULT_PARTY: Final = "default"
+HUMANS: Final = ("desk",)
+CONFINEMENTS: Final = ("light", "strict", "none")
+
+Confinement: TypeAlias = str | Mapping[str, object]
+"""One of `CONFINEMENTS`, or a table of grants and limits, which asks for more than "none"."""
+
+Resolve: TypeAlias = Callable[[str], object]
+"""Finds a provider by name among installed distributions; raises a `PartyError` if there is none."""
+
+NAME_RULE: Final = "Use at most 64 letters, digits and . _ -, with no dot first"
+
+_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
+_ROLE = re.compile(r"(?! )[^/*\x00-\x1f\x7f-\x9f]{1,100}(?<! )")
+_BYTES = re.compile(r"[0-9]+[KMGT]?")
+
+
+@dataclass(frozen=True, slots=True)
+class RoleConfig:
+    """Who plays one role: a provider's agent, or a person.
+
+    Attributes:
+        name: the role's name.
+        where: file and line of its table, for messages.
+        provider, transport, model, instructions, options: which agent, and how it is reached.
+        cwd: the agent's working directory, absolute; relative ones start at the file's directory.
+        permissions, approvals: what the provider allows its agent; set whenever `provider` is.
+        confinement: the role's own setting, else that of [defaults], else None.
+        env: variables for the worker.
+        human: where a person plays it. Exactly one of `provider` and `human` is set.
+    """
+
+    name: str
+    where: str
+    cwd: Path
+    provider: str | None = None
+    transport: TransportKind | None = None
+    model: str | None = None
+    instructions: str = ""
+    permissions: NativePermissions | None = None
+    approvals: ApprovalPolicy | None = None
+    confinement: Confinement | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)
+    human: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """What holds for every role that does not say otherwise."""
+
+    confinement: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How many runs and how many workers a party has at once."""
+
+    runs: int = 200
+    workers: int = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Listen:
+    """Where peers from other machines come in."""
+
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class PartyConfig:
+    """One party. `nodes` None means one per core; `source` is the file it came from, None for defaults."""
+
+    name: str = DEFAULT_PARTY
+    nodes: int | None = None
+    defaults: Defaults = Defaults()
+    roles: Mapping[str, RoleConfig] = field(default_factory=dict)
+    limits: Limits = Limits()
+    listen: Listen | None = None
+    source: Path | None = None
+
+
+def is_party_name(name: str) -> bool:
+    """Whether `name` can name a party: letters, digits and . _ -, at most 64 bytes, not starting with a dot."""
+    return _NAME.fullmatch(name) is not None
+
+
+def parse(text: str, source: Path, resolve: Resolve) -> PartyConfig:
+    """The configuration in `text`, which came from `source`.
+
+    Raises:
+        ConfigError: it is not TOML, or says what it may not.
+    """
+    root = document(text, source).root
+    root.only("party", "defaults", "roles", "limits", "listen")
+    name, nodes = DEFAULT_PARTY, None
+    if party := root.table("party"):
+        party.only("name", "nodes")
+        name, nodes = name_of(party), party.count("nodes")
+    defaults = Defaults()
+    if table := root.table("defaults"):
+        table.only("confinement")
+        defaults = Defaults(table.word("confinement", CONFINEMENTS))
+    roles = root.table("roles")
+    return PartyConfig(
+        name=name,
+        nodes=nodes,
+        defaults=defaults,
+        roles={table.name: _role(table, defaults, source.parent, resolve) for table in roles.tables()} if roles else {},
+        limits=_limits(root.table("limits")),
+        listen=_listen(root.table("listen")),
+        source=source,
+    )
+
+
+def document(text: str, source: Path) -> Document:
+    """The parsed document.
+
+    Raises:
+        ConfigError: it is not TOML.
+    """
+    try:
+        return Document(text, tomllib.loads(text), source)
+    except tomllib.TOMLDecodeError as error:
+        message = str(error)
+        place = re.search(r" \(at (?:line (\d+), column (\d+)|end of document)\)$", message)
+        line, column = (int(place[1]), int(place[2])) if place and place[1] else (text.count("\n") + 1, None)
+        why = message[: place.start()] if place else message
+        raise ConfigError("not valid TOML", file=source, line=line, column=column, why=why) from None
+    except ValueError as error:
+        # An integer of thousands of digits: Python refuses to read it, and tomllib passes that on as it is.
+        raise ConfigError("not usable TOML", file=source, why=str(error)) from None
+    except RecursionError:
+        raise ConfigError("not usable TOML", file=source, why="arrays or tables are nested too deeply") from None
+
+
+def name_of(party: Table | None) -> str:
+    """The party's name as its table gives it.
+
+    Raises:
+        ConfigError: it is no usable name.
+    """
+    name = party.text("name") if party else None
+    if party is None or name is None:
+        return DEFAULT_PARTY
+    if not is_party_name(name):
+        raise party.error("name", f"{name!r} cannot name a party", fix=NAME_RULE)
+    return name
+
+
+def _role(table: Table, defaults: Defaults, directory: Path, resolve: Resolve) -> RoleConfig:
+    if not _ROLE.fullmatch(table.name):
+        raise table.error("", f"{table.name!r} cannot name a role", fix="Use 1 to 100 characters without / and *")
+    if "human" in table and "provider" in table:
+        raise table.error("human", "a provider and a person cannot both play a role", fix="Remove one of them")
+    if "human" in table:
+        table.only("human")
+        return RoleConfig(table.name, table.where, directory, human=table.word("human", HUMANS))
+    table.only(
+        *("provider", "human", "transport", "model", "instructions", "cwd", "permissions", "approvals"),
+        *("confinement", "env", "options"),
+    )
+    transport = table.word("transport", [kind.value for kind in TransportKind])
+    return RoleConfig(
+        table.name,
+        table.where,
+        cwd=directory / (table.text("cwd") or "."),
+        provider=_provider(table, resolve),
+        transport=TransportKind(transport) if transport else None,
+        model=table.text("model"),
+        instructions=table.text("instructions") or "",
+        permissions=_permissions(table.required_table("permissions", '{ mode = "bypass" }'), directory),
+        approvals=ApprovalPolicy(table.required_word("approvals", [policy.value for policy in ApprovalPolicy])),
+        confinement=_confinement(table) or defaults.confinement,
+        env=_env(table.table("env")),
+        options=dict(options.values) if (options := table.table("options")) else {},
+    )
+
+
+def _provider(table: Table, resolve: Resolve) -> str:
+    provider = table.text("provider")
+    if provider is None:
+        raise table.error("", "nobody plays this role", fix='Say who: provider = "claude", or human = "desk"')
+    try:
+        resolve(provider)
+    except PartyError as error:
+        raise table.error("provider", error.what, why=error.why, fix=error.fix) from error
+    return provider
+
+
+def _permissions(table: Table, directory: Path) -> NativePermissions:
+    table.only("mode", "writable_roots", "network")
+    mode = NativeMode(table.required_word("mode", [mode.value for mode in NativeMode]))
+    roots = tuple(str(directory / root) for root in table.texts("writable_roots") or ())
+    try:
+        return NativePermissions(mode, roots, table.flag("network") or False)
+    except (TypeError, ValueError) as error:
+        raise table.error("", str(error)) from None
+
+
+def _confinement(role: Table) -> Confinement | None:
+    if not role.is_table("confinement"):
+        return role.word("confinement", CONFINEMENTS)
+    table = role.required_table("confinement")
+    table.only("read", "write", "deny_read", "network", "allowed_domains", "memory_max", "pids_max", "env")
+    for key in ("read", "write", "deny_read", "allowed_domains", "env"):
+        table.texts(key)
+    table.flag("network")
+    table.count("pids_max")
+    if not table.is_count("memory_max") and (size := table.text("memory_max")) and not _BYTES.fullmatch(size):
+        raise table.error("memory_max", f"{size!r} is no size", fix='Give bytes, as 1073741824 or "1G"')
+    return dict(table.values)
+
+
+def _env(table: Table | None) -> dict[str, str]:
+    if table is None:
+        return {}
+    for name in table.values:
+        if not name or "=" in name or "\0" in name:
+            raise table.error(name, f"{name!r} cannot name a variable", fix="Use letters, digits and _")
+    return {name: table.text(name) or "" for name in table.values}
+
+
+def _limits(table: Table | None) -> Limits:
+    if table is None:
+        return Limits()
+    table.only("runs", "workers")
+    return Limits(table.count("runs") or Limits().runs, table.count("workers") or Limits().workers)
+
+
+def _listen(table: Table | None) -> Listen | None:
+    if table is None:
+        return None
+    table.only("url")
+    url = table.text("url")
+    if url is None or not re.fullmatch(r"tcp://[^/\s]+:[0-9]{1,5}", url):
+        raise table.error("url", "no address to listen on", fix='Give one like url = "tcp://127.0.0.1:7333"')
+    return Listen(url)

@@ -1,0 +1,183 @@
+"""The errors of the face, and the one table that turns an error into an exit code.
+
+PartyError
+├─ ConfigError         a party.toml that cannot be read, or says what it may not       (caller)
+├─ ProgramError        a user's file that cannot be imported, or lacks what was asked  (caller)
+├─ RunFailed           a run on a host's node failed there                             (peer)
+└─ HostError           the host of a party                                             (machine)
+   ├─ NotRunning       there is none                                                   (caller)
+   ├─ NotAnswering     there is one and it is silent: busy, stopped, starting or gone   (peer)
+   ├─ AlreadyRunning   another one holds the party's lock                              (caller)
+   └─ StartFailed      a detached one ended before it was ready                        (machine)
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from partyctl_base.errors import PartyError, Whose
+
+Condition = Literal["busy", "stopped", "starting", "gone"]
+"""What the kernel says of a host that does not answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Who holds a party's lock: its process id, the party, and when it started (RFC 3339, UTC)."""
+
+    pid: int
+    party: str
+    started: str
+
+
+class ConfigError(PartyError):
+    """A configuration file is wrong.
+
+    Args:
+        what: what is wrong, as a sentence without its full stop.
+        file: the file; None when no file is at fault.
+        line, column: where in the file, counted from 1, as far as it is known.
+        key: the path of the key at fault, as "roles.Writer.provider".
+        why, fix: as for every `PartyError`.
+    """
+
+    whose: ClassVar[Whose] = "caller"
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        file: Path | None = None,
+        line: int | None = None,
+        column: int | None = None,
+        key: str = "",
+        why: str = "",
+        fix: str = "",
+    ) -> None:
+        place = ":".join(str(part) for part in (file, line, column) if part is not None)
+        super().__init__(what, where=", ".join(part for part in (place, key) if part), why=why, fix=fix)
+        self.file = file
+        self.line = line
+        self.column = column
+        self.key = key
+
+
+class ProgramError(PartyError):
+    """A user's Python file cannot be imported, or does not hold what was asked for."""
+
+    whose = "caller"
+
+
+class RunFailed(PartyError):
+    """A run failed in another process.
+
+    Args:
+        told: the error, as that process worded it.
+        code: the exit code that the error has there.
+    """
+
+    whose = "peer"
+
+    def __init__(self, told: str, code: int) -> None:
+        super().__init__(told)
+        self.code = code
+
+
+class HostError(PartyError):
+    """The host of a party did not start, gave up, or broke the control protocol."""
+
+    whose: ClassVar[Whose] = "machine"
+
+
+class NotRunning(HostError):
+    """No process holds the lock of this party."""
+
+    whose: ClassVar[Whose] = "caller"
+
+    def __init__(self, party: str) -> None:
+        super().__init__(f'party "{party}" is not running', fix="Start it with: partyctl up")
+        self.party = party
+
+
+_ADVICE: dict[Condition, tuple[str, str]] = {
+    "busy": ("it runs but did not answer", "Try again; if it stays silent, end it with: kill {pid}"),
+    "stopped": ("it is stopped by a signal or a debugger", "Let it go on with: kill -CONT {pid}"),
+    "starting": ("it holds the lock but its control socket is not open", "Try again in a moment"),
+    "gone": ("it ended meanwhile", "Look for the reason in its log, then start it again with: partyctl up"),
+}
+
+
+class NotAnswering(HostError):
+    """A process holds the lock of this party and did not answer.
+
+    Args:
+        party: the party's name.
+        pid: the process that holds the lock, as far as it is known.
+        condition: what the kernel says of that process.
+        seconds: how long it was waited for.
+    """
+
+    whose: ClassVar[Whose] = "peer"
+
+    def __init__(self, party: str, pid: int | None, condition: Condition, seconds: float) -> None:
+        why, fix = _ADVICE[condition]
+        super().__init__(
+            f'the host of party "{party}" did not answer within {seconds:g} s',
+            where=f"pid {pid}" if pid else "",
+            why=f"{condition}: {why}",
+            fix=fix.format(pid=pid or "its process id"),
+        )
+        self.party = party
+        self.pid = pid
+        self.condition = condition
+
+
+class AlreadyRunning(HostError):
+    """Another host holds this party's lock; `pid` is its process, None if it did not say in time."""
+
+    whose: ClassVar[Whose] = "caller"
+
+    def __init__(self, party: str, owner: Owner | None) -> None:
+        super().__init__(
+            f'party "{party}" is already running',
+            where=f"pid {owner.pid}" if owner else "",
+            fix="Stop it with: partyctl down. Give a second party another name with --party",
+        )
+        self.party = party
+        self.owner = owner
+        self.pid = owner.pid if owner else None
+
+
+class StartFailed(HostError):
+    """A detached host ended before it was ready, or was late and was ended; `code` is the exit code that tells why."""
+
+    def __init__(self, what: str, code: int, *, why: str = "", fix: str = "") -> None:
+        super().__init__(what, why=why, fix=fix)
+        self.code = code
+
+
+# By dotted name, so that the table costs no import of the floors below. The nearest class of the error's own counts.
+EXIT_CODES: dict[str, int] = {
+    "partyctl_base.errors.PartyError": 1,
+    "partyctl.errors.NotRunning": 3,
+    "partyctl.errors.NotAnswering": 4,
+    "partyctl.errors.AlreadyRunning": 5,
+    "partyctl.errors.ConfigError": 7,
+    "partyctl.errors.ProgramError": 7,
+    "partyctl_base.paths.PathError": 7,
+    "partyctl_actors.errors.ProtocolError": 7,
+    "partyctl_confinement.errors.ConfinementRefused": 7,
+    "partyctl_plugins.errors.ProviderConflict": 7,
+    "partyctl_plugins.errors.ProviderNotFound": 7,
+}
+"""Error class -> exit code. 2 is a usage error, 6 a degraded party, 130 and 143 an end forced by a signal."""
+
+
+def exit_code(error: BaseException) -> int:
+    """The exit code of a command that ended with `error`; a detached host's own code is passed on."""
+    if isinstance(error, RunFailed):
+        return error.code
+    if isinstance(error, StartFailed):
+        return error.code
+    names = (f"{kind.__module__}.{kind.__qualname__}" for kind in type(error).__mro__)
+    return next((EXIT_CODES[name] for name in names if name in EXIT_CODES), 1)
