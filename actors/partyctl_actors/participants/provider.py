@@ -1,0 +1,187 @@
+"""A role played by a provider: what the role hears becomes a prompt, the answer becomes a message.
+
+The schema of what may be said stands in the prompt, and the answer is one JSON object, so that any provider can play.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter
+
+from partyctl_actors.errors import ContentError, SelectionError
+from partyctl_actors.participants.interface import Offer, Seat
+from partyctl_actors.protocol.message import Message
+from partyctl_actors.transcript import Envelope
+from partyctl_actors.supervision import Supervisor, WorkerPlan, WorkerStarted
+from partyctl_base.ids import RandomIds
+from partyctl_confinement.environment import WORKER_ALLOW, scrubbed
+from partyctl_confinement.policy import resolve as resolve_confinement
+from partyctl_plugins import manager
+from partyctl_plugins.contract import ConversationSpec, TransportKind, TurnRequest, TurnResult
+
+if TYPE_CHECKING:
+    from partyctl_actors.participants.agent import Agent
+
+
+class ProviderPlayer:
+    """Plays one role of one run with one agent session. The worker is hired at the role's first turn.
+
+    Args:
+        agent: provider, instructions and settings.
+        seat: which role of which run, and where workers come from.
+    """
+
+    def __init__(self, agent: Agent, seat: Seat) -> None:
+        self._agent = agent
+        self._seat = seat
+        self._heard: list[Envelope] = []
+        self._said: list[Envelope] = []
+        self._supervisor: Supervisor | None = None
+        self._begun = False
+        self._ids = agent.ids or RandomIds()
+
+    @property
+    def supervisor(self) -> Supervisor | None:
+        """The supervisor of the role's agent session, None before its first turn."""
+        return self._supervisor
+
+    async def author(self, offer: Offer) -> Message:
+        """Ask the agent for the role's next message; one it cannot form right is asked for again, `repair` times."""
+        if self._supervisor is None:
+            self._supervisor = await self._hire()
+        prompt = self._prompt(offer)
+        for attempt in range(self._agent.repair + 1):
+            result = await self._supervisor.turn(self._ids.new_id("turn"), TurnRequest(prompt))
+            try:
+                message = read_answer(result.text, offer)
+            except (ContentError, SelectionError) as error:
+                if attempt == self._agent.repair:
+                    raise
+                prompt = f"That answer cannot be used: {error}\nAnswer again.\n\n{form(offer)}"
+            else:
+                self._heard.clear()
+                return message
+            finally:
+                self._count(result)
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+    def hear(self, envelope: Envelope) -> None:
+        """Keep what was said to the role for the next prompt."""
+        self._heard.append(envelope)
+
+    def recall(self, envelope: Envelope) -> None:
+        """Keep what the role said in an earlier life of the run; a fresh conversation does not know it."""
+        self._said.append(envelope)
+
+    async def cancel(self, reason: str) -> None:
+        """End the running turn."""
+        if self._supervisor is not None:
+            await self._supervisor.interrupt()
+
+    async def close(self) -> None:
+        """Close the conversation and end the worker."""
+        if self._supervisor is not None:
+            await self._supervisor.close()
+
+    async def _hire(self) -> Supervisor:
+        plan = self._plan()
+        assert self._seat.workers is not None
+        supervisor = Supervisor(await self._seat.workers.client(), plan, self._seat.watch)
+        try:
+            await supervisor.open(self._started)
+        except BaseException:
+            await asyncio.shield(supervisor.close())
+            raise
+        return supervisor
+
+    def _started(self, pid: int, confinement: str) -> None:
+        agent, seat = self._agent, self._seat
+        assert agent.provider is not None
+        seat.watch(WorkerStarted(seat.role.name, agent.provider, pid, confinement))
+
+    def _plan(self) -> WorkerPlan:
+        agent, seat = self._agent, self._seat
+        resolve_confinement(agent.confinement if isinstance(agent.confinement, str) else None)
+        provider = manager.resolve(agent.provider)
+        cwd = os.path.abspath(agent.cwd or os.getcwd())
+        env = scrubbed(os.environ, WORKER_ALLOW) | dict(agent.env or {})
+        return WorkerPlan(
+            provider=provider,
+            kind=agent.transport or TransportKind.STREAM,
+            spec=ConversationSpec(cwd, agent.permissions, agent.approvals, model=agent.model),
+            options=agent.options or {},
+            env=env,
+            offered=dict(os.environ),
+            labels={"role": seat.role.name, "run": seat.run_id, "provider": provider.name},
+        )
+
+    def _prompt(self, offer: Offer) -> str:
+        parts = []
+        if not self._begun:
+            self._begun = True
+            others = ", ".join(role.name for role in self._seat.protocol.roles if role != self._seat.role)
+            parts.append(f"You are {self._seat.role.name}, in a conversation with {others}.")
+            if self._agent.instructions:
+                parts.append(self._agent.instructions)
+            if self._said:
+                parts.append("Said before:\n" + told(self._said))
+        if self._heard:
+            parts.append("New messages:\n" + told(self._heard))
+        parts.append(form(offer))
+        return "\n\n".join(parts)
+
+    def _count(self, result: TurnResult) -> None:
+        tokens = result.usage.tokens.input_tokens + result.usage.tokens.output_tokens
+        self._seat.meter.add(tokens)
+
+
+def told(envelopes: Iterable[Envelope]) -> str:
+    """Envelopes as lines of a prompt."""
+    return "\n".join(
+        f"{envelope.sender} to {envelope.receiver}: {envelope.label} {json.dumps(envelope.payload, ensure_ascii=False)}"
+        for envelope in envelopes
+    )
+
+
+def form(offer: Offer) -> str:
+    """How the answer has to look: one JSON object, of one of the forms on offer."""
+    lines = [f"Write your message to {offer.receiver}: ONLY one JSON object, nothing before or after it."]
+    for kind in offer.messages:
+        schema = json.dumps(_schema(kind), ensure_ascii=False, sort_keys=True)
+        meaning = f" ({kind.intent})" if kind.intent else ""
+        lines.append(f'{{"label": {json.dumps(kind.label)}, "payload": PAYLOAD}}{meaning}, PAYLOAD by schema {schema}')
+    return "\n".join(lines)
+
+
+def read_answer(text: str, offer: Offer) -> Message:
+    """The message in an answer.
+
+    Raises:
+        ContentError: there is no JSON object in it, or its payload does not fit.
+        SelectionError: its label is not on offer.
+    """
+    start, end = text.find("{"), text.rfind("}")
+    try:
+        answer = json.loads(text[start : end + 1])
+    except (ValueError, RecursionError) as error:
+        raise ContentError("the answer is not a JSON object", why=f"{error}; it begins {text[:200]!r}") from None
+    kinds = {kind.label: kind for kind in offer.messages}
+    label = answer.get("label") if isinstance(answer, dict) else None
+    if label not in kinds:
+        raise SelectionError(f"the answer has the label {label!r}", why=f"on offer are {', '.join(kinds)}")
+    payload = answer.get("payload", {})
+    if not isinstance(payload, dict):
+        raise ContentError("the payload of the answer is not a JSON object", where=str(label))
+    return kinds[label].from_wire(payload)
+
+
+def _schema(kind: type[Message]) -> dict[str, Any]:
+    schema = TypeAdapter(kind).json_schema()
+    schema.pop("title", None)
+    schema.pop("description", None)
+    return schema

@@ -1,0 +1,83 @@
+"""Agents as data: from `party.toml`, and across processes."""
+
+from collections.abc import Mapping
+
+from partyctl.config import PartyConfig, RoleConfig
+from partyctl.errors import ConfigError
+from partyctl.maps import Map, texts
+from partyctl_actors.participants import Agent, Participant
+from partyctl_actors.protocol import Protocol, Role
+from partyctl_plugins.contract import ApprovalPolicy, NativeMode, NativePermissions, TransportKind
+
+
+def cast_from(config: PartyConfig, protocol: Protocol) -> dict[Role, Participant]:
+    """Who plays a protocol's roles by `party.toml`; roles that the file does not name are left out.
+
+    Raises:
+        ConfigError: a role is a person's, whom nobody can ask here.
+    """
+    named = {role.name: role for role in protocol.roles}
+    return {named[name]: _participant(role, config) for name, role in config.roles.items() if name in named}
+
+
+def _participant(role: RoleConfig, config: PartyConfig) -> Participant:
+    if role.provider is None or role.permissions is None or role.approvals is None:
+        raise ConfigError(
+            f"role {role.name} is a person's, and this command has no desk", file=config.source, key=f"roles.{role.name}",
+            fix="Make the Session in Python with ap.Human(desk), or name a provider",
+        )
+    return Agent(
+        role.provider,
+        role.instructions,
+        permissions=role.permissions,
+        approvals=role.approvals,
+        transport=role.transport,
+        model=role.model,
+        cwd=role.cwd,
+        options=role.options,
+        env=role.env,
+        confinement=role.confinement if isinstance(role.confinement, str) else None,
+    )
+
+
+def describe_agent(participant: Participant) -> Map:
+    """An agent behind an installed provider, as data."""
+    assert isinstance(participant, Agent)
+    assert participant.permissions is not None
+    assert participant.approvals is not None
+    return {
+        "source": participant.provider,
+        "instructions": participant.instructions,
+        "mode": participant.permissions.mode.value,
+        "writable_roots": list(participant.permissions.writable_roots),
+        "network": participant.permissions.network,
+        "approvals": participant.approvals.value,
+        "transport": participant.transport.value if participant.transport else None,
+        "model": participant.model,
+        "cwd": str(participant.cwd) if participant.cwd else None,
+        "options": dict(participant.options or {}),
+        "env": dict(participant.env or {}),
+        "repair": participant.repair,
+    }
+
+
+def agent_from(described: Mapping[str, object]) -> Agent:
+    """The agent that `describe_agent` described."""
+    permissions = NativePermissions(
+        NativeMode(str(described["mode"])), tuple(texts(described["writable_roots"])), bool(described["network"])
+    )
+    options, env = described["options"], described["env"]
+    assert isinstance(options, dict)
+    assert isinstance(env, dict)
+    return Agent(
+        str(described["source"]),
+        str(described["instructions"]),
+        permissions=permissions,
+        approvals=ApprovalPolicy(str(described["approvals"])),
+        transport=TransportKind(str(described["transport"])) if described["transport"] else None,
+        model=str(described["model"]) if described["model"] else None,
+        cwd=str(described["cwd"]) if described["cwd"] else None,
+        options=options,
+        env=env,
+        repair=int(str(described["repair"])),
+    )

@@ -1,0 +1,91 @@
+"""Run the session in a Python file and print its transcript as it happens."""
+
+import asyncio
+import json
+import signal
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+
+import click
+
+from partyctl.cli.options import chosen_party, party_options
+from partyctl.cli.output import emit, printable, say
+from partyctl.config import check_enforceable, load
+from partyctl.control import connect
+from partyctl.errors import NotRunning
+from partyctl.maps import Map
+
+FORCED = 128 + signal.SIGTERM
+
+Show = Callable[[Map], None]
+
+
+@click.command("run")
+@click.argument("target", metavar="FILE[:NAME]")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line instead of text.")
+@party_options
+def command(target: str, as_json: bool, file: Path | None, party: str | None) -> int:
+    """Run the session in a Python file and print its transcript as it happens.
+
+    FILE holds a Session at its top level, or a Protocol, whose roles party.toml casts by name. With several of them,
+    say which: FILE:NAME. If the party is up, its nodes run the session; otherwise this process does, with a private
+    host for the workers it needs.
+
+    Ctrl-C cancels the run. Exit codes: 0 it ran to its end; 1 it failed; 7 the file, party.toml, the protocol or the
+    confinement is refused; 130 or 143 it was cancelled.
+    """
+    from partyctl.program import split_target
+
+    path, name = split_target(target)
+    config = load(file)
+    check_enforceable(config)
+    show = show_json if as_json else show_text
+    try:
+        control = connect(chosen_party(file, party))
+    except NotRunning:
+        from partyctl.running import run_here
+
+        return _until_signalled(run_here(path, name, config, show))
+    from partyctl.running import run_there
+
+    with control:
+        return _until_signalled(run_there(control, path, name, config, show))
+
+
+def show_json(event: Map) -> None:
+    """One event as one line of JSON."""
+    emit(json.dumps({"schema_version": 1, **event}, ensure_ascii=False))
+
+
+def show_text(event: Map) -> None:
+    """One event for a person: what was said on stdout, everything else on stderr."""
+    kind = event["event"]
+    if kind == "delivered":
+        payload = event["payload"]
+        assert isinstance(payload, dict)
+        fields = ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in payload.items())
+        emit(printable(f"{event['sender']} -> {event['receiver']}: {event['label']}({fields})"))
+    elif kind == "started":
+        say(f"run {event['run']} began {event['place']}")
+    elif kind == "worker":
+        say(f"{event['role']} is played by {event['provider']} in worker {event['pid']}, {event['confinement']}")
+    elif kind == "ended":
+        say(f"run {event['run']} ended after {event['messages']} messages")
+
+
+def _until_signalled(work: Coroutine[object, object, int]) -> int:
+    """Run to the end; SIGTERM cancels as Ctrl-C does, so that nothing is left behind."""
+
+    async def watched() -> int:
+        task = asyncio.ensure_future(work)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            current = asyncio.current_task()
+            if current is not None and current.cancelling():
+                raise
+            say("terminated")
+            return FORCED
+
+    return asyncio.run(watched())

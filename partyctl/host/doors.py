@@ -1,0 +1,117 @@
+"""The host's control socket: who may come in, and what they may ask.
+
+One SOCK_SEQPACKET socket in the 0700 runtime directory; a caller of another uid is turned away. Every connection
+begins with a hello that carries the version of this protocol. The requests:
+
+    status                  one status document
+    wait                    ready, once everything is
+    down {timeout, now}     progress lines, then done
+    enter                   for one run: its id, an address, a secret (by descriptor) and the node to talk to
+"""
+
+import asyncio
+import contextlib
+import os
+import socket
+import struct
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from partyctl.control import CONTROL_NAME, CONTROL_VERSION
+from partyctl.maps import Map, pack, unpack
+from partyctl_base.aio import AsyncChannel
+from partyctl_base.channel import Channel, ChannelClosed
+from partyctl_base.paths import socket_path
+
+_UCRED = struct.Struct("3i")
+_HELLO_LIMIT = 5.0
+_REQUEST_MAX = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """One connection, to answer on."""
+
+    pid: int
+    channel: AsyncChannel
+
+    async def reply(self, message: Map, fds: Sequence[int] = ()) -> None:
+        """Send one reply; a caller that has left is not an error."""
+        with contextlib.suppress(ChannelClosed):
+            await self.channel.send(pack(message), fds)
+
+
+Answer = Callable[[Caller, Map], Awaitable[None]]
+
+
+class Doors:
+    """Serves the control socket until closed.
+
+    Args:
+        directory: the runtime directory.
+        party: the party's name, told in the hello.
+        answers: what to do for each kind of request.
+    """
+
+    def __init__(self, directory: Path, party: str, answers: Mapping[str, Answer]) -> None:
+        self._path = socket_path(directory, CONTROL_NAME)
+        self._party = party
+        self._answers = answers
+        self._loop = asyncio.get_running_loop()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._path.unlink(missing_ok=True)
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._socket.setblocking(False)
+        self._socket.bind(str(self._path))
+        self._path.chmod(0o600)
+        self._socket.listen(64)
+        self._loop.add_reader(self._socket.fileno(), self._accept)
+
+    async def close(self) -> None:
+        """Stop listening, remove the socket, end every conversation."""
+        self._loop.remove_reader(self._socket.fileno())
+        self._socket.close()
+        self._path.unlink(missing_ok=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _accept(self) -> None:
+        try:
+            connection, _ = self._socket.accept()
+        except OSError:
+            return
+        pid, uid, _gid = _UCRED.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))
+        if uid not in (os.getuid(), 0):
+            connection.close()
+            return
+        caller = Caller(pid, AsyncChannel(Channel(connection, max_message=_REQUEST_MAX)))
+        task = self._loop.create_task(self._serve(caller))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, caller: Caller) -> None:
+        try:
+            async with asyncio.timeout(_HELLO_LIMIT):
+                hello = await caller.channel.receive()
+            if hello is None:
+                return
+            await caller.reply({"t": "hello", "version": CONTROL_VERSION, "pid": os.getpid(), "party": self._party})
+            while (received := await caller.channel.receive()) is not None:
+                for fd in received.fds:
+                    os.close(fd)
+                await self._answer(caller, received.data)
+        except TimeoutError:
+            return
+        finally:
+            caller.channel.close()
+
+    async def _answer(self, caller: Caller, data: bytes) -> None:
+        try:
+            request = unpack(data)
+            answer = self._answers[str(request["t"])]
+        except (ValueError, TypeError, KeyError, AttributeError):
+            await caller.reply({"t": "failed", "error": f"no such request; known are {', '.join(self._answers)}"})
+            return
+        await answer(caller, request)

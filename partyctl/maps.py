@@ -1,0 +1,35 @@
+"""Messages between our own processes: msgpack maps, with key "t" for the kind."""
+
+from collections.abc import Mapping
+
+import msgpack
+
+Map = dict[str, object]
+
+
+def pack(message: Mapping[str, object]) -> bytes:
+    """One message as bytes."""
+    packed: bytes = msgpack.packb(message)
+    return packed
+
+
+def unpack(data: bytes) -> Map:
+    """The message that `pack` made.
+
+    Raises:
+        ValueError: it is no map, or not msgpack.
+    """
+    unpacked = msgpack.unpackb(data)
+    if not isinstance(unpacked, dict):
+        raise ValueError(f"a message is a map, not a {type(unpacked).__name__}")
+    return unpacked
+
+
+def maps(value: object) -> list[Map]:
+    """The maps in a list that came in a message; nothing if it is no list."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def texts(value: object) -> list[str]:
+    """The strings in a list that came in a message; nothing if it is no list."""
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []

@@ -1,0 +1,115 @@
+"""The user's file: imported, and asked for the session that `partyctl run FILE[:name]` is to run."""
+
+import hashlib
+import importlib.util
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+
+from partyctl.casting import cast_from
+from partyctl.config import PartyConfig
+from partyctl.errors import ProgramError
+from partyctl.session import Session
+from partyctl_actors.protocol import Protocol
+
+
+def split_target(target: str) -> tuple[Path, str | None]:
+    """`FILE` or `FILE:name` as a path and a name.
+
+    Raises:
+        ProgramError: there is no such file.
+    """
+    path, colon, name = target.rpartition(":")
+    if not colon or not name.isidentifier():
+        path, name = target, ""
+    file = Path(path)
+    if not file.is_file():
+        raise ProgramError("there is no such file", where=path, fix="Give the path of a Python file, or FILE:name")
+    return file.resolve(), name or None
+
+
+def digest(path: Path) -> str:
+    """The sha256 of the file's bytes, in hexadecimal."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def session_in(module: ModuleType, path: Path, name: str | None, config: PartyConfig) -> Session:
+    """The session that an imported file offers.
+
+    Args:
+        module: the imported file.
+        path: where it was read from, for messages.
+        name: which Session or Protocol in it; None if there is just one Session, or no Session and one Protocol.
+        config: gives a Protocol its cast, by role name.
+
+    Raises:
+        ProgramError: the file does not hold what was asked for.
+    """
+    found = _find(module, path, name)
+    if isinstance(found, Session):
+        return found
+    return Session(found, cast_from(config, found))
+
+
+def import_program(path: Path, *, expected: str | None = None) -> ModuleType:
+    """Import the file as a module of its own name.
+
+    Args:
+        path: a Python file.
+        expected: the digest it was submitted with; None for whatever is there now.
+
+    Raises:
+        ProgramError: it could not be imported, or changed since it was submitted.
+    """
+    if expected is not None and digest(path) != expected:
+        raise ProgramError("the file changed after it was submitted", where=str(path), fix="Run it again")
+    directory = str(path.parent)
+    if directory not in sys.path:
+        sys.path.insert(0, directory)
+    name = f"partyctl_program_{digest(path)[:16]}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ProgramError("the file is not a Python file", where=str(path), fix="Give a file that ends in .py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        sys.modules.pop(name, None)
+        line = _line_in(path, error)
+        why = f"{type(error).__name__}: {error}"
+        raise ProgramError("the file could not be imported", where=f"{path}{line}", why=why) from error
+    return module
+
+
+def _line_in(path: Path, error: BaseException) -> str:
+    """The line of the user's file the error came through last."""
+    if isinstance(error, SyntaxError):
+        return f":{error.lineno}" if error.filename == str(path) else ""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+    return f":{lines[-1]}" if lines else ""
+
+
+def _find(module: ModuleType, path: Path, name: str | None) -> Session | Protocol:
+    held = vars(module)
+    if name is not None:
+        if name not in held:
+            known = ", ".join(sorted(key for key, value in held.items() if isinstance(value, Session | Protocol)))
+            raise ProgramError(f"the file has no {name!r}", where=str(path), why=f"it has {known or 'no Session'}")
+        value = held[name]
+        if not isinstance(value, Session | Protocol):
+            kind = type(value).__name__
+            raise ProgramError(f"{name!r} is a {kind}, not a Session or a Protocol", where=str(path))
+        return value
+    for wanted in (Session, Protocol):
+        names = [key for key, value in held.items() if isinstance(value, wanted)]
+        if len({id(held[key]) for key in names}) == 1:
+            found: Session | Protocol = held[names[0]]
+            return found
+        if names:
+            raise ProgramError(
+                f"the file has several of kind {wanted.__name__}", where=str(path), why=", ".join(sorted(names)),
+                fix=f"Name one: partyctl run {path.name}:{names[0]}",
+            )
+    raise ProgramError("the file has no Session and no Protocol", where=str(path), fix="Make one at module level")
