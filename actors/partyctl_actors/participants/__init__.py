@@ -1,0 +1,44 @@
+"""Who plays the roles of a run."""
+
+from partyctl_actors.participants.agent import Agent
+from partyctl_actors.participants.casting import Cast
+from partyctl_actors.participants.desk import Desk
+from partyctl_actors.participants.function import Function, PlainFunction
+from partyctl_actors.participants.human import Human, HumanIo
+from partyctl_actors.participants.interface import (
+    BasePlayer,
+    Meter,
+    Offer,
+    Participant,
+    Player,
+    Seat,
+    WorkerSource,
+)
+from partyctl_actors.participants.models import Answer, Correction, LanguageModel, Memory, ModelRequest
+from partyctl_actors.participants.replies import Replies, replies
+from partyctl_actors.participants.script import Script
+
+__all__ = [
+    "Agent",
+    "Answer",
+    "BasePlayer",
+    "Cast",
+    "Correction",
+    "Desk",
+    "Function",
+    "Human",
+    "HumanIo",
+    "LanguageModel",
+    "Memory",
+    "Meter",
+    "ModelRequest",
+    "Offer",
+    "Participant",
+    "PlainFunction",
+    "Player",
+    "Replies",
+    "Script",
+    "Seat",
+    "WorkerSource",
+    "replies",
+]

@@ -1,0 +1,170 @@
+"""A role played by an agent: a coding agent behind its provider, or a language model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import TYPE_CHECKING, TypeAlias, overload
+
+from partyctl_actors.participants.interface import Player, Seat
+from partyctl_actors.participants.model_player import ModelPlayer
+from partyctl_actors.participants.models import LanguageModel, Memory
+
+if TYPE_CHECKING:
+    from partyctl_base.clock import Clock
+    from partyctl_base.ids import IdAllocator
+    from partyctl_plugins.contract import (
+        ApprovalPolicy,
+        EventHandler,
+        NativePermissions,
+        RetryPolicy,
+        Transport,
+        TransportKind,
+    )
+
+StrPath: TypeAlias = str | PathLike[str]
+
+_PROVIDER_ONLY = (
+    "permissions", "approvals", "transport", "model", "cwd", "options", "confinement", "env", "executor", "clock", "ids",
+    "retry", "event_handlers",
+)  # fmt: skip
+
+
+class Agent:
+    """An agent that can play a role: `Agent("claude", "Write.", permissions=..., approvals=...)` or `Agent(model, "Write.")`.
+
+    Args:
+        source: a provider's name, a `Transport`, or a `LanguageModel`.
+        instructions: what it is to do in its role.
+        permissions, approvals: what the provider's agent may do on its own; no default, the caller decides.
+        transport: how the provider is reached; omitted, as a stream.
+        model: which of the provider's models; omitted, the provider's own choice.
+        cwd: its working directory; omitted, the caller's.
+        options: the provider's own options.
+        confinement: the confinement of its worker, by name; omitted, the default.
+        env: environment variables for it.
+        executor, clock, ids: where its commands run, its time and its ids, in the caller's process.
+        retry: how long to wait before a transient failure is tried again.
+        event_handlers: called with every event of its turns.
+        repair: how many more times it is asked after an answer that could not be used.
+        memory: what a model is shown of the past; omitted, everything.
+
+    Raises:
+        TypeError: the source is none of these, or an argument belongs to the other kind of source.
+        ValueError: `repair` is negative.
+    """
+
+    @overload
+    def __init__(
+        self,
+        source: str | Transport,
+        instructions: str = "",
+        *,
+        permissions: NativePermissions,
+        approvals: ApprovalPolicy,
+        transport: TransportKind | None = None,
+        model: str | None = None,
+        cwd: StrPath | None = None,
+        options: Mapping[str, object] | None = None,
+        confinement: str | None = None,
+        env: Mapping[str, str] | None = None,
+        executor: object | None = None,
+        clock: Clock | None = None,
+        ids: IdAllocator | None = None,
+        retry: RetryPolicy | None = None,
+        event_handlers: Sequence[EventHandler] = (),
+        repair: int = 1,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self, source: LanguageModel, instructions: str = "", *, repair: int = 1, memory: Memory | None = None
+    ) -> None: ...
+    def __init__(
+        self,
+        source: str | Transport | LanguageModel,
+        instructions: str = "",
+        *,
+        permissions: NativePermissions | None = None,
+        approvals: ApprovalPolicy | None = None,
+        transport: TransportKind | None = None,
+        model: str | None = None,
+        cwd: StrPath | None = None,
+        options: Mapping[str, object] | None = None,
+        confinement: str | None = None,
+        env: Mapping[str, str] | None = None,
+        executor: object | None = None,
+        clock: Clock | None = None,
+        ids: IdAllocator | None = None,
+        retry: RetryPolicy | None = None,
+        event_handlers: Sequence[EventHandler] = (),
+        repair: int = 1,
+        memory: Memory | None = None,
+    ) -> None:
+        self.source = source
+        self.instructions = instructions
+        self.permissions = permissions
+        self.approvals = approvals
+        self.transport = transport
+        self.model = model
+        self.cwd = cwd
+        self.options: Mapping[str, object] = dict(options or {})
+        self.confinement = confinement
+        self.env = None if env is None else dict(env)
+        self.executor = executor
+        self.clock = clock
+        self.ids = ids
+        self.retry = retry
+        self.event_handlers = tuple(event_handlers)
+        self.repair = repair
+        self.memory = memory
+        self._check()
+
+    @property
+    def provider(self) -> str | None:
+        """The name of the installed provider behind it; None if a model or a `Transport` object is."""
+        return self.source if isinstance(self.source, str) else None
+
+    def bind(self, seat: Seat) -> Player:
+        """See `Participant.bind`."""
+        if _is_model(self.source):
+            assert isinstance(self.source, LanguageModel)
+            return ModelPlayer(self.source, self.instructions, self.repair, self.memory, seat)
+        # Not at the top: whoever casts only models and people loads nothing of what runs providers.
+        from partyctl_actors.participants.provider import ProviderPlayer
+
+        return ProviderPlayer(self, seat)
+
+    def __repr__(self) -> str:
+        return f"Agent({self.source!r})"
+
+    def _check(self) -> None:
+        if not isinstance(self.instructions, str):
+            raise TypeError(f"Agent(instructions=...) is text, not {self.instructions!r}")
+        if isinstance(self.repair, bool) or not isinstance(self.repair, int):
+            raise TypeError(f"Agent(repair=...) is a number of attempts, not {self.repair!r}")
+        if self.repair < 0:
+            raise ValueError(f"Agent(repair={self.repair}) cannot be negative")
+        if _is_model(self.source):
+            given = [name for name in _PROVIDER_ONLY if getattr(self, name)]
+            if given:
+                raise TypeError(f"Agent({given[0]}=...) belongs to a provider, and the source here is a language model")
+            return
+        if not isinstance(self.source, str) and not _is_transport(self.source):
+            raise TypeError(f"Agent(source) is a provider's name, a Transport or a LanguageModel, not {self.source!r}")
+        if self.source == "":
+            raise ValueError("Agent(source) names a provider; it is empty")
+        missing = [name for name in ("permissions", "approvals") if getattr(self, name) is None]
+        if missing:
+            raise TypeError(
+                f"Agent({missing[0]}=...) is missing: with a provider there is no default, the caller decides"
+            )
+        if self.memory is not None:
+            raise TypeError("Agent(memory=...) belongs to a language model; a provider keeps its own conversation")
+
+
+def _is_model(source: object) -> bool:
+    return not isinstance(source, (str, type)) and callable(getattr(source, "complete", None))
+
+
+def _is_transport(source: object) -> bool:
+    return not isinstance(source, type) and callable(getattr(source, "open", None)) and hasattr(source, "profile")

@@ -1,0 +1,46 @@
+"""Reading the message out of a model's answer."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from partyctl_actors.errors import ContentError, SelectionError
+from partyctl_actors.participants.interface import Offer
+from partyctl_actors.protocol.message import Message
+
+_FENCED = re.compile(r"```(?:json)?\s*\n(.*?)\n\s*```", re.DOTALL)
+
+
+def read(text: str, offer: Offer) -> Message:
+    """The message that an answer holds.
+
+    Raises:
+        ContentError: it holds no such object, or fields that do not fit.
+        SelectionError: its label is not on offer.
+    """
+    answer = _object(text)
+    label = answer.get("label")
+    kind = next((kind for kind in offer.messages if kind.label == label), None)
+    if kind is None:
+        offered = ", ".join(kind.label for kind in offer.messages)
+        raise SelectionError(f"{label!r:.100} is not on offer", where=str(offer.role), fix=f"On offer: {offered}")
+    payload = answer.get("payload", {})
+    if not isinstance(payload, dict):
+        raise ContentError("The payload is not an object", where=f"{offer.role}, {label}", why=f"got {payload!r:.100}")
+    return kind.from_wire(payload)
+
+
+def _object(text: str) -> dict[str, object]:
+    """The JSON object in `text`: all of it, or what a code fence in it holds (models like to add one)."""
+    problem = "it is empty"
+    for candidate in (text, *(match.group(1) for match in _FENCED.finditer(text))):
+        try:
+            found = json.loads(candidate)
+        except (ValueError, RecursionError) as error:
+            problem = str(error)
+            continue
+        if isinstance(found, dict):
+            return found
+        problem = f"it is a {type(found).__name__}"
+    raise ContentError("The answer is not a JSON object", why=problem, fix='Answer {"label": ..., "payload": {...}}')

@@ -1,0 +1,56 @@
+"""A role that says fixed lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from partyctl_actors.errors import SessionError
+from partyctl_actors.participants.interface import BasePlayer, Offer, Seat
+from partyctl_actors.protocol.message import Message
+from partyctl_actors.transcript import Envelope
+
+
+class Script:
+    """Says these messages, in order. Every run and role begins at the first line; lines left over are no fault.
+
+    Args:
+        lines: the messages.
+
+    Raises:
+        TypeError: a line is not a message.
+    """
+
+    def __init__(self, lines: Sequence[Message]) -> None:
+        self.lines = tuple(lines)
+        for line in self.lines:
+            if not isinstance(line, Message):
+                raise TypeError(f"a line of a Script is a message such as Ticket('q'), not {line!r}")
+
+    def bind(self, seat: Seat) -> _Reader:
+        """See `Participant.bind`."""
+        return _Reader(self.lines)
+
+    def __repr__(self) -> str:
+        return f"Script({list(self.lines)!r})"
+
+
+class _Reader(BasePlayer):
+    def __init__(self, lines: tuple[Message, ...]) -> None:
+        self._lines = lines
+        self._next = 0
+
+    def author(self, offer: Offer) -> Message:
+        if self._next == len(self._lines):
+            raise SessionError(
+                "The script has no line left",
+                where=str(offer.role),
+                why=f"all {len(self._lines)} were said, and {' or '.join(m.label for m in offer.messages)} is asked for",
+                fix="Give the Script a line for each time the role speaks",
+            )
+        line = self._lines[self._next]
+        self._next += 1
+        return line
+
+    def recall(self, envelope: Envelope) -> None:
+        # A recalled line was spoken: a resumed run goes on behind it.
+        self._next = min(self._next + 1, len(self._lines))

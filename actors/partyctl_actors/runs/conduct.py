@@ -1,0 +1,323 @@
+"""The conductor's shell: carries out over a mailbox what `conductor.step` says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+from partyctl_actors.protocol.protocol import Protocol
+from partyctl_actors.protocol.role import Role
+from partyctl_actors.runs import messages
+from partyctl_actors.runs.addresses import conductor_address, role_address
+from partyctl_actors.runs.allowance import Allowance
+from partyctl_actors.runs.conductor import begin, step
+from partyctl_actors.runs.journal import MemoryJournal, Record
+from partyctl_actors.runs.limits import Limits
+from partyctl_actors.runs.run_state import (
+    CancelAsked,
+    Command,
+    Deliver,
+    Dismiss,
+    Event,
+    Failed,
+    Finish,
+    Garbled,
+    Grant,
+    Joined,
+    Left,
+    Opened,
+    Plan,
+    Recall,
+    Sent,
+    Stop,
+    Stopped,
+    Tick,
+    Unrecorded,
+    Welcome,
+)
+from partyctl_actors.runs.run_state import Record as Keep
+from partyctl_actors.runs.tracing import Delivered, RunEnded, RunEvent, RunFailed, RunStarted, TurnGranted
+from partyctl_actors.runs.verdict import Ending, Verdict, error_of
+from partyctl_actors.transcript import Envelope, Log, Transcript
+from partyctl_broker.errors import BusError
+from partyctl_broker.port import Bus, Letter, Mailbox
+
+
+class Conductor:
+    """Conducts one run. Open it before its roles join, then `run` it.
+
+    Args:
+        protocol: what is run.
+        run_id: the run's id; the conductor is at `run/<id>`, its roles at `run/<id>/<Role>`.
+        allowance: what the run may spend.
+        record: where decisions are kept; omitted, in memory. It is closed at the end.
+        on_event: called on the event loop with every event of the run; must not raise.
+        limits: how long it waits.
+    """
+
+    def __init__(
+        self,
+        protocol: Protocol,
+        run_id: str,
+        *,
+        allowance: Allowance | None = None,
+        record: Record | None = None,
+        on_event: Callable[[RunEvent], None] | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        self.run_id = run_id
+        self.verdict: Verdict | None = None
+        """How the run ended; None until it did."""
+        self._record = record if record is not None else MemoryJournal().open(run_id, protocol.id)
+        self._log = Log(protocol.messages)
+        self._on_event = on_event
+        self._addresses = {role.name: role_address(run_id, role) for role in protocol.roles}
+        self._roles = {address: role for role, address in self._addresses.items()}
+        plan = Plan(
+            protocol.graph,
+            protocol.id,
+            tuple(self._addresses),
+            allowance or Allowance(),
+            limits or Limits(),
+            tuple(self._record.decisions()),
+        )
+        self._state = begin(plan)
+        self._mailbox: Mailbox | None = None
+        self._events: deque[Event] = deque()
+        self._busy = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._cancelled_early: str | None = None
+
+    @property
+    def transcript(self) -> Transcript:
+        """What was delivered so far."""
+        return self._log.snapshot()
+
+    async def open(self, bus: Bus) -> None:
+        """Take the conductor's address; from now on roles may join.
+
+        Raises:
+            BusError: the address is taken, or not ours to take.
+        """
+        self._loop = asyncio.get_running_loop()
+        self._over = self._loop.create_future()
+        self._mailbox = await bus.open(conductor_address(self.run_id), self)
+        self._feed(Opened(self._loop.time()))
+        if self._cancelled_early is not None:
+            self.cancel(self._cancelled_early)
+
+    async def run(self) -> Transcript:
+        """Conduct the run to its end.
+
+        Returns:
+            What was said.
+
+        Raises:
+            SessionError, ContentError, ProtocolMismatch: the run ended early; see `verdict`.
+            RoleFailed: a role's participant raised an error of its own in another process.
+        """
+        assert self._mailbox is not None, "open() comes first"
+        try:
+            try:
+                await asyncio.shield(self._over)
+            except asyncio.CancelledError:
+                self.cancel("its caller was cancelled")
+                # Ends at the latest when the limit for stopping is reached.
+                await asyncio.shield(self._over)
+                raise
+        finally:
+            self.close()
+        verdict = self.verdict
+        assert verdict is not None
+        error = error_of(verdict, self.run_id)
+        if error is not None:
+            raise error
+        return self.transcript
+
+    def cancel(self, reason: str) -> None:
+        """Stop the run: every role is told, and `run` ends when all have stopped."""
+        if self._mailbox is None:
+            self._cancelled_early = reason
+        else:
+            self._feed(CancelAsked(reason, self._loop.time()))
+
+    def lose(self, role: Role, why: str) -> None:
+        """Take note that `role` is gone, from somebody who knows it before the bus does."""
+        if self._mailbox is not None:
+            self._feed(Left(role.name, why, self._loop.time()))
+
+    def close(self) -> None:
+        """Let go of the address and the record; `run` does so by itself. Idempotent."""
+        self._disarm()
+        self._record.close()
+        if self._mailbox is not None:
+            self._mailbox.close()
+
+    # --- what the bus tells ---
+
+    def letter(self, letter: Letter) -> None:
+        """See `Receiver`."""
+        role = self._roles.get(letter.source)
+        if role is None:
+            return
+        at = self._loop.time()
+        try:
+            message = messages.decode(letter.payload)
+        except messages.Malformed as error:
+            self._feed(Garbled(role, error.why, at))
+            return
+        if isinstance(message, messages.Sent):
+            self._feed(Sent(role, *message, at))
+        elif isinstance(message, messages.Join):
+            self._feed(Joined(role, message.protocol, at))
+        elif isinstance(message, messages.Failed):
+            self._feed(Failed(role, message, at))
+        elif isinstance(message, messages.Cancelled):
+            self._feed(Stopped(role, at))
+        else:
+            self._feed(Garbled(role, f"it sent what only a conductor sends: {type(message).__name__}", at))
+
+    def undelivered(self, letter_id: int, destination: str, why: str) -> None:
+        """See `Receiver`."""
+        self.gone(destination, (), why)
+
+    def gone(self, address: str, unknown: tuple[int, ...], why: str) -> None:
+        """See `Receiver`."""
+        role = self._roles.get(address)
+        if role is not None:
+            self._feed(Left(role, why, self._loop.time()))
+
+    def link_lost(self, why: str) -> None:
+        """See `Receiver`."""
+        self._feed(Left(None, why, self._loop.time()))
+
+    # --- the machine ---
+
+    def _feed(self, event: Event) -> None:
+        self._events.append(event)
+        if self._busy:
+            return
+        self._busy = True
+        try:
+            while self._events:
+                self._step(self._events.popleft())
+        finally:
+            self._busy = False
+        self._arm()
+
+    def _step(self, event: Event) -> None:
+        before = self._state
+        self._state, commands = step(before, event)
+        for command in commands:
+            try:
+                self._carry_out(command)
+            except BusError as error:
+                self._events.append(Left(_addressee(command), str(error), self._loop.time()))
+            # A record is somebody else's code, and whatever it raises, the decision was not kept.
+            except Exception as error:
+                if not isinstance(command, Keep):
+                    raise
+                # The step is not taken: the decision was not kept, so nothing may follow from it.
+                self._state = before
+                self._events.appendleft(Unrecorded(str(error) or type(error).__name__, self._loop.time()))
+                return
+
+    def _carry_out(self, command: Command) -> None:
+        if isinstance(command, Keep):
+            self._record.append(command.decision)
+        elif isinstance(command, Deliver):
+            self._deliver(command)
+        elif isinstance(command, Grant):
+            self._send(command.role, messages.Grant(command.turn, command.within))
+            self._granted(command)
+        elif isinstance(command, Welcome):
+            self._send(command.role, messages.Welcome())
+        elif isinstance(command, Recall):
+            turn, sender, receiver, label, payload, _ = command.decision
+            self._send(sender, messages.Recalled(turn, receiver, label, payload))
+        elif isinstance(command, Stop):
+            self._send(command.role, messages.Cancel(command.reason))
+        elif isinstance(command, Dismiss):
+            self._send(command.role, messages.End())
+        elif isinstance(command, Finish):
+            self._finish(command.verdict)
+
+    def _deliver(self, command: Deliver) -> None:
+        turn, sender, receiver, label, payload, _ = command.decision
+        grant = command.grant
+        self._log.append(sender, receiver, label, payload)
+        within = None if grant is None else grant.within
+        self._send(receiver, messages.Deliver(turn, sender, label, payload, grant is not None, within))
+        if self._on_event is not None:
+            self._on_event(Delivered(turn, Envelope(Role(sender), Role(receiver), command.message)))
+        if grant is not None:
+            self._granted(grant)
+
+    def _granted(self, grant: Grant) -> None:
+        if self._on_event is not None:
+            if grant.turn == 1:
+                self._on_event(RunStarted(self.run_id))
+            self._on_event(TurnGranted(grant.turn, grant.role, grant.receiver))
+
+    def _finish(self, verdict: Verdict) -> None:
+        self.verdict = verdict
+        if self._on_event is not None:
+            if verdict.ending is Ending.COMPLETE:
+                self._on_event(RunEnded(verdict.turn))
+            else:
+                self._on_event(RunFailed(verdict.turn, verdict.role, str(error_of(verdict, self.run_id))))
+        if not self._over.done():
+            self._over.set_result(None)
+
+    def _send(self, role: str, message: messages.ToRole) -> None:
+        assert self._mailbox is not None
+        self._mailbox.send(self._addresses[role], messages.encode(message))
+
+    # --- time ---
+
+    def _arm(self) -> None:
+        """See that a Tick comes when the state wants one; a timer that is early finds out and is set again."""
+        wake = self._state.wake
+        if wake is None or self.verdict is not None:
+            return
+        if self._timer is None or self._timer.when() > wake:
+            self._disarm()
+            self._timer = self._loop.call_at(wake, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        # The loop may call a little early by its own clock's resolution.
+        wake = self._state.wake
+        now = self._loop.time()
+        self._feed(Tick(now if wake is None or now < wake - 0.001 else max(now, wake)))
+
+    def _disarm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+def _addressee(command: Command) -> str | None:
+    """The role that a command sends a letter to."""
+    if isinstance(command, Deliver):
+        return command.decision.receiver
+    if isinstance(command, Recall):
+        return command.decision.sender
+    return command.role if isinstance(command, (Welcome, Grant, Stop, Dismiss)) else None
+
+
+async def conduct(
+    bus: Bus,
+    protocol: Protocol,
+    run_id: str,
+    *,
+    allowance: Allowance | None = None,
+    record: Record | None = None,
+    on_event: Callable[[RunEvent], None] | None = None,
+    limits: Limits | None = None,
+) -> Transcript:
+    """Conduct one run over `bus`; arguments, result and errors are those of `Conductor`."""
+    conductor = Conductor(protocol, run_id, allowance=allowance, record=record, on_event=on_event, limits=limits)
+    await conductor.open(bus)
+    return await conductor.run()

@@ -1,0 +1,152 @@
+"""One run within the calling process: its bus, its conductor and all its role actors."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from partyctl_actors.participants.interface import Participant, Player, Seat, WorkerSource, unwatched
+from partyctl_actors.protocol.protocol import Protocol
+from partyctl_actors.protocol.role import Role
+from partyctl_actors.runs.allowance import Allowance
+from partyctl_actors.runs.conduct import Conductor
+from partyctl_actors.runs.journal import Journal, MemoryJournal
+from partyctl_actors.runs.limits import Limits
+from partyctl_actors.runs.role_actor import RoleActor
+from partyctl_actors.runs.settle import settle, settled
+from partyctl_actors.runs.tracing import Reported, Tracer, harmless
+from partyctl_actors.runs.verdict import Ending
+from partyctl_actors.transcript import Transcript
+from partyctl_base.errors import PartyError
+from partyctl_broker.local import LocalBus
+
+if TYPE_CHECKING:
+    from partyctl_confinement.client import LauncherClient
+
+
+class LocalRun:
+    """One execution of a protocol by a cast. Make it, then `execute` it once.
+
+    Args:
+        protocol, cast: who says what; the cast is complete.
+        run_id: its id.
+        allowance: what it may spend.
+        journal: where it is recorded; None for memory that goes with it.
+        tracer: told what happens; what it raises is logged.
+        workers: makes the source of worker processes when the first is wanted; None if there is none.
+        limits: how long it waits for those who take part.
+
+    Raises:
+        JournalError, ProtocolMismatch: the record of this id cannot be used.
+    """
+
+    def __init__(
+        self,
+        protocol: Protocol,
+        cast: Mapping[Role, Participant],
+        run_id: str,
+        *,
+        allowance: Allowance,
+        journal: Journal | None = None,
+        tracer: Tracer | None = None,
+        workers: Callable[[], WorkerSource] | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        self._protocol = protocol
+        self._cast = cast
+        self._run_id = run_id
+        self._limits = limits or Limits()
+        self._on_event = None if tracer is None else harmless(tracer)
+        self._workers = None if workers is None else _OnDemand(workers)
+        self._actors: dict[str, RoleActor] = {}
+        self._conductor = Conductor(
+            protocol,
+            run_id,
+            allowance=allowance,
+            record=(journal or MemoryJournal()).open(run_id, protocol.id),
+            on_event=self._on_event,
+            limits=self._limits,
+        )
+
+    @property
+    def transcript(self) -> Transcript:
+        """What was delivered so far."""
+        return self._conductor.transcript
+
+    async def execute(self) -> Transcript:
+        """Run it to its end; afterwards nothing of it is left.
+
+        Raises:
+            PartyError: the run ended early.
+            Exception: what a participant raised, itself, with a note that names role and step.
+        """
+        bus = LocalBus()
+        acting: list[asyncio.Task[None]] = []
+        try:
+            await self._conductor.open(bus)
+            self._seat(bus)
+            acting += [self._act(actor) for actor in self._actors.values()]
+            return await self._conductor.run()
+        except PartyError:
+            failure = self._own_failure()
+            if failure is None:
+                raise
+            raise failure from failure.__cause__
+        finally:
+            await settle(acting, self._limits.stop, f"a role of run {self._run_id}")
+            self._conductor.close()
+            if self._workers is not None:
+                await settled(self._workers.close(), self._limits.workers, f"the workers of run {self._run_id}")
+            await bus.close()
+
+    def cancel(self, reason: str) -> None:
+        """Stop the run; `execute` then raises `Cancelled`."""
+        self._conductor.cancel(reason)
+
+    def _seat(self, bus: LocalBus) -> None:
+        for role, participant in self._cast.items():
+            seat = Seat(self._run_id, role, self._protocol, self._workers, self._watch(role))
+            player: Player = participant.bind(seat)
+            self._actors[role.name] = RoleActor(
+                bus, self._run_id, role, self._protocol, player, meter=seat.meter, limits=self._limits
+            )
+
+    def _act(self, actor: RoleActor) -> asyncio.Task[None]:
+        acting = asyncio.get_running_loop().create_task(actor.run(), name=f"{actor.role} of run {self._run_id}")
+
+        def over(task: asyncio.Task[None]) -> None:
+            # An actor that ends by itself has told the conductor; one that is ended by an error could not.
+            if not task.cancelled() and task.exception() is not None:
+                self._conductor.lose(actor.role, str(task.exception()))
+
+        acting.add_done_callback(over)
+        return acting
+
+    def _watch(self, role: Role) -> Callable[[object], None]:
+        on_event = self._on_event
+        return unwatched if on_event is None else lambda event: on_event(Reported(role.name, event))
+
+    def _own_failure(self) -> BaseException | None:
+        """The very exception that ended the run, if a role in this process raised it."""
+        verdict = self._conductor.verdict
+        if verdict is None or verdict.ending is not Ending.FAILED or verdict.role not in self._actors:
+            return None
+        return self._actors[verdict.role].failure
+
+
+class _OnDemand:
+    """A source of workers that is made when the first worker is wanted, so that a run without workers costs nothing."""
+
+    def __init__(self, make: Callable[[], WorkerSource]) -> None:
+        self._make = make
+        self._source: WorkerSource | None = None
+
+    async def client(self) -> LauncherClient:
+        if self._source is None:
+            self._source = self._make()
+        return await self._source.client()
+
+    async def close(self) -> None:
+        if self._source is not None:
+            await self._source.close()

@@ -1,0 +1,168 @@
+"""The messages between a conductor and its role actors: MessagePack maps with the key "t" for the kind.
+
+conductor -> role:  welcome, grant, deliver, recalled, cancel, end
+role -> conductor:  join, sent, failed, cancelled
+
+A message's own fields travel packed (`payloads`), so that a conductor forwards them as they came.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+import msgpack
+
+from partyctl_base.errors import PartyError
+
+
+class Malformed(PartyError):
+    """Bytes that no conductor or role actor of this version sends."""
+
+    whose = "peer"
+
+
+class Join(NamedTuple):
+    """A role is in its place, and follows this protocol."""
+
+    protocol: str
+
+
+class Welcome(NamedTuple):
+    """Every role is in its place; the run begins."""
+
+
+class Grant(NamedTuple):
+    """It is this role's turn to speak: `within` so many seconds, None is no limit."""
+
+    turn: int
+    within: float | None
+
+
+class Sent(NamedTuple):
+    """What the role says in its turn, and the tokens that it cost."""
+
+    turn: int
+    receiver: str
+    label: str
+    payload: bytes
+    tokens: int
+
+
+class Deliver(NamedTuple):
+    """Something was said to this role. If that makes it its turn, the grant rides along: `granted` and `within`."""
+
+    turn: int
+    sender: str
+    label: str
+    payload: bytes
+    granted: bool
+    within: float | None
+
+
+class Recalled(NamedTuple):
+    """What this role said in an earlier life of the run; it is not asked again."""
+
+    turn: int
+    receiver: str
+    label: str
+    payload: bytes
+
+
+class Cancel(NamedTuple):
+    """The run stops here; stop your work and confirm."""
+
+    reason: str
+
+
+class Cancelled(NamedTuple):
+    """The role's work has stopped."""
+
+
+class End(NamedTuple):
+    """The run is complete."""
+
+
+class Failed(NamedTuple):
+    """The role cannot go on. `why` and its neighbours are the parts of an error of ours, else empty."""
+
+    turn: int
+    error: str
+    text: str
+    what: str
+    where: str
+    why: str
+    fix: str
+
+
+ToRole: TypeAlias = Welcome | Grant | Deliver | Recalled | Cancel | End
+ToConductor: TypeAlias = Join | Sent | Failed | Cancelled
+RunMessage: TypeAlias = ToRole | ToConductor
+
+_number = (int,)
+_seconds = (float, int, type(None))
+_text = (str,)
+
+# Kind -> class and, in the order of its fields, the types each may have. The order of the keys is no part of the format.
+_KINDS: dict[str, tuple[type[RunMessage], tuple[tuple[str, tuple[type, ...]], ...]]] = {
+    "join": (Join, (("protocol", _text),)),
+    "welcome": (Welcome, ()),
+    "grant": (Grant, (("turn", _number), ("within", _seconds))),
+    "sent": (
+        Sent,
+        (("turn", _number), ("receiver", _text), ("label", _text), ("payload", (bytes,)), ("tokens", _number)),
+    ),
+    "deliver": (
+        Deliver,
+        (
+            ("turn", _number),
+            ("sender", _text),
+            ("label", _text),
+            ("payload", (bytes,)),
+            ("granted", (bool,)),
+            ("within", _seconds),
+        ),
+    ),
+    "recalled": (Recalled, (("turn", _number), ("receiver", _text), ("label", _text), ("payload", (bytes,)))),
+    "cancel": (Cancel, (("reason", _text),)),
+    "cancelled": (Cancelled, ()),
+    "end": (End, ()),
+    "failed": (
+        Failed,
+        (("turn", _number), *((name, _text) for name in ("error", "text", "what", "where", "why", "fix"))),
+    ),
+}
+_NAMES: dict[type[RunMessage], str] = {kind: name for name, (kind, _) in _KINDS.items()}
+
+
+def encode(message: RunMessage) -> bytes:
+    """The bytes of a message."""
+    fields: dict[str, object] = {"t": _NAMES[type(message)]}
+    fields.update(zip(message._fields, message, strict=True))
+    packed = msgpack.packb(fields, unicode_errors="surrogatepass")
+    assert isinstance(packed, bytes)
+    return packed
+
+
+def decode(data: bytes) -> RunMessage:
+    """The message that these bytes are.
+
+    Raises:
+        Malformed: they are none.
+    """
+    try:
+        fields = msgpack.unpackb(data, unicode_errors="surrogatepass")
+    except (ValueError, msgpack.exceptions.UnpackException) as error:
+        raise Malformed("A message of the run cannot be read", why=str(error)) from error
+    name = fields.get("t") if isinstance(fields, dict) else None
+    known = _KINDS.get(name) if isinstance(name, str) else None
+    if known is None:
+        raise Malformed("A message of the run cannot be read", why="it is of no known kind")
+    kind, shape = known
+    values = []
+    for field, types in shape:
+        value = fields.get(field)
+        # `type(...) in` and not isinstance: True is no number here.
+        if type(value) not in types:
+            raise Malformed(f"A message of the run cannot be read: {name}", where=field, why=f"got {value!r:.80}")
+        values.append(value)
+    return kind(*values)

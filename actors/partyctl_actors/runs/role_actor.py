@@ -1,0 +1,308 @@
+"""The actor that plays one role of one run, in whichever process its participant lives.
+
+It follows the role's own projection and lets nothing pass that the projection does not allow, in either direction: what the
+conductor delivers, and what the participant says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+
+from partyctl_actors.errors import ConformanceError, DeadlineExceeded, SelectionError, SessionError
+from partyctl_actors.participants.interface import Meter, Offer, Player
+from partyctl_actors.payloads import pack, unpack
+from partyctl_actors.protocol.message import Message
+from partyctl_actors.protocol.projection import EndState, ReceiveState, SendState, View, project
+from partyctl_actors.protocol.protocol import Protocol
+from partyctl_actors.protocol.role import Role
+from partyctl_actors.runs import messages
+from partyctl_actors.runs.addresses import conductor_address, role_address
+from partyctl_actors.runs.limits import Limits
+from partyctl_actors.runs.reports import report
+from partyctl_actors.runs.settle import settle, settled
+from partyctl_actors.transcript import Envelope
+from partyctl_broker.errors import BusError
+from partyctl_broker.port import Bus, Letter, Mailbox
+
+
+class RoleActor:
+    """Plays one role. The conductor must be open before `run`.
+
+    Args:
+        bus: how the conductor is reached.
+        run_id: the run.
+        role: the role.
+        protocol: what is run.
+        player: who decides what the role says.
+        meter: what the player reports its tokens to (`Seat.meter`); None if it reports none.
+        view: the role's projection, if the caller has it already.
+        limits: how long it waits for its player.
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        run_id: str,
+        role: Role,
+        protocol: Protocol,
+        player: Player,
+        *,
+        meter: Meter | None = None,
+        view: View | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        self.role = role
+        self.failure: BaseException | None = None
+        """Why the role could not go on, as the very object that was raised; None if it could."""
+        self._bus = bus
+        self._run_id = run_id
+        self._protocol = protocol
+        self._player = player
+        self._meter = meter or Meter()
+        self._view = view or project(protocol, role)
+        self._limits = limits or Limits()
+        self._conductor = conductor_address(run_id)
+        self._position = self._view.start
+        self._turn = 0
+        self._mailbox: Mailbox | None = None
+        self._authoring: asyncio.Future[Message] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._offers: dict[int, Offer] = {}
+
+    async def run(self) -> None:
+        """Play the role until the run ends, is cancelled or fails; `failure` tells.
+
+        Raises:
+            BusError: the role's address cannot be had.
+        """
+        self._loop = asyncio.get_running_loop()
+        # Resolved with the reason to stop early, or None at the end of the run.
+        self._over: asyncio.Future[str | None] = self._loop.create_future()
+        self._told_to_stop = False
+        reason: str | None = "its process was stopped"
+        try:
+            self._mailbox = await self._bus.open(role_address(self._run_id, self.role), self)
+            self._send(messages.Join(self._protocol.id))
+            reason = await self._over
+        except asyncio.CancelledError:
+            self._fail(SessionError("The role was stopped", where=self._place(), why=reason or ""))
+            raise
+        finally:
+            await self._leave(reason)
+
+    # --- what the bus tells ---
+
+    def letter(self, letter: Letter) -> None:
+        """See `Receiver`."""
+        if letter.source != self._conductor or self._over.done():
+            return
+        try:
+            message = messages.decode(letter.payload)
+            if isinstance(message, messages.Deliver):
+                self._hear(message)
+            elif isinstance(message, messages.Grant):
+                self._ask(message.turn, message.within)
+            elif isinstance(message, messages.Recalled):
+                self._recall(message)
+            elif isinstance(message, messages.Cancel):
+                self._told_to_stop = True
+                self._stop(message.reason)
+            elif isinstance(message, messages.End):
+                self._end()
+            elif not isinstance(message, messages.Welcome):
+                raise self._refusal(f"sent what only a role sends: {type(message).__name__}")
+        # Whatever goes wrong in taking a letter ends this role and is reported; nothing of it may reach the bus.
+        except Exception as error:
+            self._fail(error)
+
+    def undelivered(self, letter_id: int, destination: str, why: str) -> None:
+        """See `Receiver`."""
+        self.gone(destination, (), why)
+
+    def gone(self, address: str, unknown: tuple[int, ...], why: str) -> None:
+        """See `Receiver`."""
+        if address == self._conductor:
+            self._fail(SessionError("The conductor of the run is gone", where=self._place(), why=why))
+
+    def link_lost(self, why: str) -> None:
+        """See `Receiver`."""
+        self._fail(SessionError("The link to the conductor is lost", where=self._place(), why=why))
+
+    # --- what the conductor tells ---
+
+    def _hear(self, delivery: messages.Deliver) -> None:
+        self._turn = delivery.turn
+        state = self._view.states[self._position]
+        if (
+            not isinstance(state, ReceiveState)
+            or state.sender.name != delivery.sender
+            or delivery.label not in state.arms
+        ):
+            raise self._refusal(f"delivered {delivery.label} from {delivery.sender}")
+        message = self._protocol.messages[delivery.label].from_wire(unpack(delivery.payload))
+        self._position = state.arms[delivery.label]
+        self._player.hear(Envelope(state.sender, self.role, message))
+        if delivery.granted:
+            self._ask(delivery.turn + 1, delivery.within)
+
+    def _recall(self, recalled: messages.Recalled) -> None:
+        self._turn = recalled.turn
+        state = self._view.states[self._position]
+        if (
+            not isinstance(state, SendState)
+            or state.receiver.name != recalled.receiver
+            or recalled.label not in state.arms
+        ):
+            raise self._refusal(f"recalled {recalled.label} to {recalled.receiver}")
+        message = self._protocol.messages[recalled.label].from_wire(unpack(recalled.payload))
+        self._position = state.arms[recalled.label]
+        self._player.recall(Envelope(self.role, state.receiver, message))
+
+    def _end(self) -> None:
+        if not isinstance(self._view.states[self._position], EndState) or self._authoring is not None:
+            raise self._refusal("ended the run")
+        self._stop(None)
+
+    def _ask(self, turn: int, within: float | None) -> None:
+        self._turn = turn
+        if not isinstance(self._view.states[self._position], SendState) or self._authoring is not None:
+            raise self._refusal("granted the turn")
+        began = self._loop.time()
+        authored = self._player.author(self._offer())
+        if isinstance(authored, Message):
+            # A player that answers at once cannot be interrupted, so its time is checked afterwards.
+            if within is not None and self._loop.time() - began > within:
+                raise self._overdue(within)
+            self._say(authored)
+        elif inspect.isawaitable(authored):
+            self._authoring = asyncio.ensure_future(authored)
+            self._authoring.add_done_callback(self._authored)
+            if within is not None:
+                self._timer = self._loop.call_later(within, self._expire, within)
+        else:
+            self._say(authored)
+
+    # --- what the player says ---
+
+    def _authored(self, authoring: asyncio.Future[Message]) -> None:
+        self._disarm()
+        if authoring is not self._authoring or self._over.done():
+            # Told to stop meanwhile; what it raises on its way out concerns nobody.
+            _ = authoring.cancelled() or authoring.exception()
+            return
+        self._authoring = None
+        try:
+            if authoring.cancelled():
+                raise SessionError("The participant cancelled its own work", where=self._place())
+            self._say(authoring.result())
+        except BaseException as error:
+            self._fail(error)
+
+    def _say(self, message: object) -> None:
+        state = self._view.states[self._position]
+        assert isinstance(state, SendState)
+        offer = self._offer()
+        if not isinstance(message, Message) or type(message) not in offer.messages:
+            raise SelectionError(
+                f"{self.role} said what was not on offer",
+                where=self._place(),
+                why=f"it said {message!r:.200}, on offer to {state.receiver}: {_labels(offer)}",
+                fix=_namesake(message, offer),
+            )
+        self._position = state.arms[message.label]
+        tokens = self._meter.take()
+        self._send(messages.Sent(self._turn, state.receiver.name, message.label, pack(message.to_wire()), tokens))
+
+    def _offer(self) -> Offer:
+        offer = self._offers.get(self._position)
+        if offer is None:
+            state = self._view.states[self._position]
+            assert isinstance(state, SendState)
+            kinds = tuple(self._protocol.messages[label] for label in state.arms)
+            offer = self._offers[self._position] = Offer(self.role, state.receiver, kinds)
+        return offer
+
+    def _expire(self, within: float) -> None:
+        self._timer = None
+        self._fail(self._overdue(within))
+
+    def _overdue(self, within: float) -> DeadlineExceeded:
+        return DeadlineExceeded(
+            f"{self.role} did not speak in time",
+            where=self._place(),
+            why=f"it had {within:g} s to say {_labels(self._offer())}",
+            fix="Give the step a longer within=",
+        )
+
+    # --- the way out ---
+
+    def _fail(self, error: BaseException) -> None:
+        if self._over.done():
+            return
+        self.failure = error
+        failed = report(error, self._turn)
+        error.add_note(f"raised by {self.role}, {self._place()}")
+        try:
+            self._send(failed)
+        except BusError:
+            # Then the conductor hears from the bus that this role is gone.
+            pass
+        self._stop(f"{self.role} failed: {failed.text or failed.error}")
+
+    def _stop(self, reason: str | None) -> None:
+        if not self._over.done():
+            self._over.set_result(reason)
+
+    async def _leave(self, reason: str | None) -> None:
+        """End the player's work, confirm, and close the mailbox."""
+        who = f"the participant of {self.role}"
+        limit = self._limits.player / 3
+        self._disarm()
+        if not self._over.done():
+            self._over.set_result(reason)
+        if self._authoring is not None and not self._authoring.done():
+            self._authoring.cancel()
+            await settle([self._authoring], limit, who)
+        if reason is not None:
+            await settled(self._player.cancel(reason), limit, who)
+        await settled(self._player.close(), limit, who)
+        if self._mailbox is None:
+            return
+        if self._told_to_stop:
+            try:
+                self._send(messages.Cancelled())
+            except BusError:
+                # Nobody is left to be told.
+                pass
+        self._mailbox.close()
+
+    def _disarm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _send(self, message: messages.ToConductor) -> None:
+        assert self._mailbox is not None
+        self._mailbox.send(self._conductor, messages.encode(message))
+
+    def _refusal(self, did: str) -> ConformanceError:
+        return ConformanceError(
+            "The conductor left the protocol as this role sees it",
+            where=self._place(),
+            why=f"it {did}; this role expects: {self._view.states[self._position]!r:.300}",
+        )
+
+    def _place(self) -> str:
+        return f"run {self._run_id}, step {self._turn}" if self._turn else f"run {self._run_id}"
+
+
+def _labels(offer: Offer) -> str:
+    return ", ".join(kind.label for kind in offer.messages)
+
+
+def _namesake(message: object, offer: Offer) -> str:
+    """The advice for a message whose class only has the name of one on offer."""
+    if type(message).__name__ in [kind.label for kind in offer.messages]:
+        return f"Use the class {type(message).__name__} that the protocol was made with; this is another of that name"
+    return ""
