@@ -1,0 +1,52 @@
+"""Endpoints by name: what is refused before ZeroMQ sees it, because its own answer would help nobody."""
+
+import os
+import stat
+from typing import Final
+
+from partyctl_base.paths import SOCKET_PATH_MAX
+from partyctl_broker.errors import EndpointError
+
+_IPC: Final = "ipc://"
+_TCP: Final = "tcp://"
+
+
+def ipc_path(endpoint: str) -> str | None:
+    """The socket path of an ipc endpoint, checked; None for tcp.
+
+    Raises:
+        EndpointError: the endpoint is of another kind, or its path does not fit into a socket address.
+    """
+    if endpoint.startswith(_TCP):
+        return None
+    if not endpoint.startswith(_IPC) or len(endpoint) == len(_IPC):
+        raise EndpointError(
+            "an endpoint of an unknown kind", where=endpoint, fix="Use ipc://PATH or tcp://ADDRESS:PORT"
+        )
+    path = endpoint.removeprefix(_IPC)
+    length = len(os.fsencode(path))
+    if length > SOCKET_PATH_MAX:
+        raise EndpointError(
+            f"the socket path is {length} bytes long, the kernel takes {SOCKET_PATH_MAX}",
+            where=path,
+            fix="Choose a runtime directory with a shorter path",
+        )
+    return path
+
+
+def clear_stale(path: str) -> None:
+    """Remove the socket that a dead broker left at `path`. The caller holds the lock that says it is dead.
+
+    Raises:
+        EndpointError: there is something else than a socket, or it cannot be removed.
+    """
+    try:
+        if not stat.S_ISSOCK(os.lstat(path).st_mode):
+            raise EndpointError(
+                "the broker's socket path is occupied by something else", where=path, fix="Move it away"
+            )
+        os.unlink(path)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise EndpointError("a stale socket cannot be removed", where=path, why=error.strerror or "") from error

@@ -1,0 +1,89 @@
+"""What can go wrong on the bus.
+
+BusError(PartyError)
+├─ BusClosed            this end was closed, or gave up on the broker
+├─ BusFull              more letters wait for the broker than this end keeps
+├─ BusTimeout           the broker did not answer in time
+├─ LetterRefused        the letter itself cannot be sent: too large, or to no possible address
+├─ HelloRefused         the broker does not know this principal, or not by this secret or version
+├─ AddressRefused       the broker does not give this address to this principal
+│  ├─ AddressTaken      a living peer has it
+│  └─ AddressForbidden  no rule of the principal covers it
+├─ EndpointError        the endpoint cannot be bound or reached by its name
+└─ Malformed            bytes that no peer of ours sends; never leaves the package
+   └─ VersionMismatch   an envelope of another version of the wire
+"""
+
+from typing import ClassVar
+
+from partyctl_base.errors import PartyError, Whose
+
+
+class BusError(PartyError):
+    """The root of everything the bus raises."""
+
+    whose: ClassVar[Whose] = "machine"
+
+
+class BusClosed(BusError):
+    """This end of the bus, or this mailbox, is closed."""
+
+    whose: ClassVar[Whose] = "caller"
+
+
+class BusFull(BusError):
+    """More letters wait for the broker than this end keeps; nothing was queued."""
+
+    whose: ClassVar[Whose] = "peer"
+
+
+class BusTimeout(BusError):
+    """The broker did not answer in time."""
+
+
+class LetterRefused(BusError):
+    """A letter that cannot be sent: too large, or to an address that cannot exist."""
+
+    whose: ClassVar[Whose] = "caller"
+
+
+class HelloRefused(BusError):
+    """The broker refused the principal, its secret or its version."""
+
+    whose: ClassVar[Whose] = "caller"
+
+
+class AddressRefused(BusError):
+    """The broker does not give this address to this principal."""
+
+    whose: ClassVar[Whose] = "caller"
+
+
+class AddressTaken(AddressRefused):
+    """A living peer has the address."""
+
+
+class AddressForbidden(AddressRefused):
+    """No claim rule of the principal covers the address."""
+
+
+class EndpointError(BusError):
+    """The endpoint cannot be used: its path is too long, occupied, or of an unknown kind."""
+
+
+class Malformed(BusError):
+    """Bytes that no peer of ours sends. Counted and dropped, never fatal."""
+
+    whose: ClassVar[Whose] = "peer"
+
+
+class VersionMismatch(Malformed):
+    """An envelope of another version of the wire.
+
+    Args:
+        version: the version that the envelope names.
+    """
+
+    def __init__(self, version: int) -> None:
+        super().__init__(f"an envelope of version {version} was received")
+        self.version = version

@@ -1,0 +1,161 @@
+"""Delivery within one process: the mailboxes of a bus, and a queue between `send` and the receivers.
+
+A receiver is never called from within `send`: letters wait in a queue that the event loop empties, so that two
+mailboxes that answer each other do not grow a stack, and everybody else on the loop gets a turn.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from partyctl_broker.errors import BusClosed, BusFull, LetterRefused
+from partyctl_broker.port import Letter, Receiver
+from partyctl_broker.wire import PAYLOAD_MAX
+
+TURN: Final = 256
+"""Calls made before other callbacks of the loop get their turn."""
+QUEUE_MAX: Final = 100_000
+"""Letters that wait for a receiver, or for the broker, before the sender is refused."""
+
+
+def check_payload(payload: bytes, destination: str) -> None:
+    """Raises LetterRefused if the payload is over the ceiling: no bus would carry it."""
+    if len(payload) > PAYLOAD_MAX:
+        raise LetterRefused(
+            f"a letter of {len(payload)} bytes is over the ceiling of {PAYLOAD_MAX} bytes",
+            where=destination,
+            fix="Pass large content by file and send its path",
+        )
+
+
+class Exchange:
+    """The mailboxes of one process. Needs a running loop."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._receivers: dict[str, Receiver] = {}
+        self._contacts: dict[str, set[str]] = {}
+        self._queue: deque[tuple[Callable[..., None], tuple[object, ...]]] = deque()
+        self._scheduled = False
+
+    def __contains__(self, address: str) -> bool:
+        return address in self._receivers
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """The open addresses."""
+        return tuple(self._receivers)
+
+    def receiver(self, address: str) -> Receiver | None:
+        """Who reads this address here."""
+        return self._receivers.get(address)
+
+    def add(self, address: str, receiver: Receiver) -> None:
+        """Open an address; the caller has made sure it is free."""
+        self._receivers[address] = receiver
+
+    def remove(self, address: str, why: str) -> None:
+        """Close an address; those here that exchanged letters with it hear `gone`, after its last letter."""
+        self._receivers.pop(address, None)
+        for other in sorted(self._contacts.pop(address, ())):
+            self._contacts.get(other, set()).discard(address)
+            self._later(self._tell_gone, other, address, why)
+
+    def clear(self) -> None:
+        """Close all addresses; nobody is told anything any more."""
+        self._receivers.clear()
+        self._contacts.clear()
+        self._queue.clear()
+
+    def post(self, letter_id: int, letter: Letter) -> None:
+        """Queue a letter between two addresses of this process.
+
+        Raises:
+            BusFull: too many letters wait already.
+        """
+        if len(self._queue) >= QUEUE_MAX:
+            raise BusFull("too many letters wait in this process", why=f"{QUEUE_MAX} wait", fix="Let the loop run")
+        if letter.destination in self._receivers:
+            self._contacts.setdefault(letter.source, set()).add(letter.destination)
+            self._contacts.setdefault(letter.destination, set()).add(letter.source)
+        self._later(self._deliver, letter_id, letter)
+
+    def link_lost(self, why: str) -> None:
+        """Tell every receiver that the broker went away."""
+        for receiver in list(self._receivers.values()):
+            self._later(receiver.link_lost, why)
+
+    def call(self, callback: Callable[..., None], *arguments: object) -> None:
+        """Call a receiver; what it raises is its own affair and goes to the loop's exception handler."""
+        try:
+            callback(*arguments)
+        except Exception as error:
+            context = {"message": "a receiver of the bus raised", "exception": error}
+            self._loop.call_exception_handler(context)
+
+    def _deliver(self, letter_id: int, letter: Letter) -> None:
+        receiver = self._receivers.get(letter.destination)
+        if receiver is not None:
+            receiver.letter(letter)
+            return
+        sender = self._receivers.get(letter.source)
+        if sender is not None:
+            sender.undelivered(letter_id, letter.destination, "nobody has the address")
+
+    def _tell_gone(self, address: str, gone: str, why: str) -> None:
+        receiver = self._receivers.get(address)
+        if receiver is not None:
+            receiver.gone(gone, (), why)
+
+    def _later(self, callback: Callable[..., None], *arguments: object) -> None:
+        self._queue.append((callback, arguments))
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        for _ in range(min(TURN, len(self._queue))):
+            callback, arguments = self._queue.popleft()
+            self.call(callback, *arguments)
+            if not self._queue:  # a receiver may have closed the bus
+                break
+        self._scheduled = bool(self._queue)
+        if self._scheduled:
+            self._loop.call_soon(self._turn)
+
+
+class OpenMailbox:
+    """A mailbox of either bus.
+
+    Args:
+        address: its address.
+        send: sends from it: (source, destination, payload, correlation) -> letter id.
+        close: gives it up.
+    """
+
+    def __init__(
+        self, address: str, send: Callable[[str, str, bytes, int], int], close: Callable[["OpenMailbox"], None]
+    ) -> None:
+        self._address = address
+        self._send = send
+        self._close = close
+        self._closed = ""
+
+    @property
+    def address(self) -> str:
+        return self._address
+
+    def send(self, destination: str, payload: bytes, correlation: int = 0) -> int:
+        if self._closed:
+            raise BusClosed("this mailbox is closed", where=self._address, why=self._closed)
+        return self._send(self._address, destination, payload, correlation)
+
+    def close(self) -> None:
+        if not self._closed:
+            self.invalidate("it was closed")
+            self._close(self)
+
+    def invalidate(self, why: str) -> None:
+        """Refuse to send from now on."""
+        self._closed = self._closed or why

@@ -1,0 +1,138 @@
+"""One connection to the broker: a DEALER socket on an event loop, from its making to its loss.
+
+The socket's descriptor is watched by the loop itself (zmq.asyncio costs three times the CPU). It wakes us once per
+change, so every turn ends by asking the socket whether there is more. A link is used for one life of the connection:
+ZeroMQ would reconnect and send what it still holds to a broker that has not heard HELLO yet.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Final, cast
+
+import zmq
+
+from partyctl_broker import wire
+
+QUEUE_MAX: Final = 1000
+"""Messages that ZeroMQ keeps in each direction."""
+TURN: Final = 64
+"""Messages read before other callbacks of the loop get their turn."""
+RETRY_FIRST: Final = 20
+RETRY_LAST: Final = 500
+"""Milliseconds between two attempts to reach a broker that is not there."""
+
+_WAIT_NOT = zmq.NOBLOCK
+_MORE = zmq.SNDMORE | zmq.NOBLOCK
+_READABLE = zmq.POLLIN
+
+
+class Link:
+    """A connection to the broker. Needs a running loop.
+
+    Args:
+        context: where the sockets live.
+        endpoint: where the broker listens.
+        pair: called with (address frame, envelope) for each pair that comes in.
+        turn: called after a turn in which something may have changed: mail was read, or there is room to send.
+        lost: called once, when the connection is over and what it brought has been read.
+    """
+
+    def __init__(
+        self,
+        context: "zmq.Context[zmq.Socket[bytes]]",
+        endpoint: str,
+        *,
+        pair: Callable[[bytes, bytes], None],
+        turn: Callable[[], None],
+        lost: Callable[[], None],
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._pair, self._turn, self._lost = pair, turn, lost
+        self._socket = context.socket(zmq.DEALER)
+        for option, value in (
+            (zmq.SNDHWM, QUEUE_MAX),
+            (zmq.RCVHWM, QUEUE_MAX),
+            (zmq.MAXMSGSIZE, wire.FRAME_MAX),
+            (zmq.RECONNECT_IVL, RETRY_FIRST),
+            (zmq.RECONNECT_IVL_MAX, RETRY_LAST),
+        ):
+            self._socket.setsockopt(option, value)
+        name = f"inproc://monitor-{id(self)}"
+        self._socket.monitor(name, zmq.EVENT_DISCONNECTED)
+        self._monitor = context.socket(zmq.PAIR)
+        self._monitor.connect(name)
+        # The bare methods of the C socket: the public ones add a Python call and a type check per frame.
+        self._option = cast(Callable[[int], int], self._socket.getsockopt)
+        self._send: Callable[[bytes, int], object] = super(zmq.Socket, self._socket).send
+        self._closed = False
+        self._again = False
+        self._socket.connect(endpoint)
+        self._watched = (self._option(zmq.FD), cast(int, self._monitor.getsockopt(zmq.FD)))
+        self._loop.add_reader(self._watched[0], self._ready)
+        self._loop.add_reader(self._watched[1], self._disconnected)
+        self._look_again()
+
+    def send(self, frames: Sequence[bytes]) -> bool:
+        """Send one message without waiting; False if there is no room, and then nothing was sent."""
+        try:
+            for frame in frames[:-1]:
+                self._send(frame, _MORE)
+            self._send(frames[-1], _WAIT_NOT)
+        except zmq.ZMQError:
+            return False
+        return True
+
+    def close(self, linger: int = 0) -> None:
+        """Close, and go on sending what was handed over for at most `linger` milliseconds. Idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+        for descriptor in self._watched:
+            self._loop.remove_reader(descriptor)
+        self._socket.disable_monitor()
+        self._monitor.close(0)
+        self._socket.close(linger)
+
+    def _look_again(self) -> None:
+        if not self._again:
+            self._again = True
+            self._loop.call_soon(self._ready)
+
+    def _ready(self) -> None:
+        self._again = False
+        if self._closed:
+            return
+        for _ in range(TURN):
+            if not self._option(zmq.EVENTS) & _READABLE:
+                break
+            self._read()
+            if self._closed:
+                return
+        self._turn()
+        # Sending may have eaten the wake-up of mail that came meanwhile.
+        if not self._closed and self._option(zmq.EVENTS) & _READABLE:
+            self._look_again()
+
+    def _read(self) -> None:
+        frames = self._socket.recv_multipart(_WAIT_NOT)
+        if len(frames) % 2:
+            return  # a probe of the broker, or nothing we know
+        for index in range(0, len(frames), 2):
+            self._pair(frames[index], frames[index + 1])
+            if self._closed:
+                return
+
+    def _disconnected(self) -> None:
+        if self._closed:
+            return
+        try:
+            self._monitor.recv_multipart(_WAIT_NOT)
+        except zmq.Again:
+            return
+        with contextlib.suppress(zmq.Again):
+            while not self._closed:
+                self._read()
+        if not self._closed:
+            self.close()
+            self._lost()

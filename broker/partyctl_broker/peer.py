@@ -1,0 +1,379 @@
+"""The bus through the broker: one connection, any number of addresses.
+
+A peer says HELLO with its principal's secret and its claims, and says it again for each further address. When the
+broker goes away every mailbox hears `link_lost` once, and a new link says HELLO with all claims until a broker
+answers. Letters sent meanwhile wait here, within bounds. Letters between two mailboxes of this bus never leave the
+process.
+"""
+
+import asyncio
+import itertools
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import zmq
+
+from partyctl_broker import wire
+from partyctl_broker.control import CLAIMS_MAX, Bye, Gone, Hello, Nack, Refusal, Welcome
+from partyctl_broker.endpoint import ipc_path
+from partyctl_broker.errors import (
+    AddressForbidden,
+    AddressRefused,
+    AddressTaken,
+    BusClosed,
+    BusError,
+    BusFull,
+    BusTimeout,
+    HelloRefused,
+    Malformed,
+)
+from partyctl_broker.exchange import Exchange, OpenMailbox, check_payload
+from partyctl_broker.link import Link
+from partyctl_broker.outbox import Outbox
+from partyctl_broker.port import Letter, Mailbox, Receiver
+from partyctl_broker.wire import Kind
+
+ROADS_MAX: Final = 65_536
+PATIENCE: Final = 30.0
+"""Seconds without a broker after which the bus gives up."""
+RETRY: Final = 0.2
+"""Seconds between two HELLOs to a broker that refuses: a new broker may not know its principals yet."""
+LINGER: Final = 500
+"""Milliseconds that a closing bus goes on sending what was handed over."""
+
+
+@dataclass(slots=True)
+class _Opening:
+    receiver: Receiver
+    opened: "asyncio.Future[None]"
+
+
+class ZmqBus:
+    """A bus whose mailboxes reach those of other processes through the broker. Made by `connect`."""
+
+    def __init__(self, endpoint: str, principal: str, secret: bytes, timeout: float, patience: float) -> None:
+        self._endpoint, self._principal, self._secret = endpoint, principal, secret
+        self._timeout, self._patience = timeout, patience
+        self._loop = asyncio.get_running_loop()
+        self._exchange = Exchange()
+        self._incarnation = os.urandom(16)
+        self._ids = itertools.count(1)
+        self._mailboxes: dict[str, OpenMailbox] = {}
+        self._openings: dict[str, _Opening] = {}
+        self._outbox = Outbox()
+        self._roads_out: dict[tuple[str, str], bytes] = {}
+        self._roads_in: dict[bytes, tuple[Callable[[Letter], None], str, str]] = {}
+        self._flushing = False
+        self._up = False
+        self._closed = ""
+        self._hello = 0
+        self._first: asyncio.Future[None] = self._loop.create_future()
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._link: Link | None = None
+        self._dropped = 0
+
+    @staticmethod
+    async def connect(
+        endpoint: str, principal: str, secret: bytes, *, timeout: float = 5.0, patience: float = PATIENCE
+    ) -> "ZmqBus":
+        """A bus over the broker at `endpoint`; waits for it to be there and to answer.
+
+        Args:
+            endpoint: ipc://PATH or tcp://ADDRESS:PORT.
+            principal: whom the host vouches for.
+            secret: what proves it, 32 bytes.
+            timeout: seconds that connecting, and later each `open`, may take.
+            patience: seconds without a broker after which the bus gives up and closes itself.
+
+        Raises:
+            HelloRefused: the broker does not know the principal by this secret.
+            BusTimeout: no broker answered in time.
+            EndpointError: the endpoint is none.
+        """
+        ipc_path(endpoint)
+        bus = ZmqBus(endpoint, principal, secret, timeout, patience)
+        try:
+            bus._dial()
+            async with asyncio.timeout(timeout):
+                await bus._first
+        except TimeoutError:
+            await bus.close()
+            raise BusTimeout(
+                f"no broker answered within {timeout:g} s", where=endpoint, fix="Look whether the party is up"
+            ) from None
+        except BaseException:
+            await bus.close()
+            raise
+        return bus
+
+    async def open(self, address: str, receiver: Receiver) -> Mailbox:
+        """Claim an address. See `Bus.open`."""
+        wire.check_address(address)
+        if self._closed:
+            raise BusClosed("this bus is closed", where=address, why=self._closed)
+        if address in self._mailboxes or address in self._openings:
+            raise AddressTaken("this address cannot be opened", where=address, why="this bus has it already")
+        opening = self._openings[address] = _Opening(receiver, self._loop.create_future())
+        if self._up:
+            self._say_hello((address,))
+        try:
+            async with asyncio.timeout(self._timeout):
+                await opening.opened
+        except BaseException as error:
+            if self._openings.pop(address, None) is not None or address in self._mailboxes:
+                self._drop_mailbox(address, "it was never opened")
+            if isinstance(error, TimeoutError):
+                why = f"the broker did not answer within {self._timeout:g} s"
+                raise BusTimeout("this address cannot be opened", where=address, why=why) from None
+            raise
+        return self._mailboxes[address]
+
+    async def close(self) -> None:
+        """Leave: say BYE, send what was handed over for at most half a second, close. Idempotent."""
+        if self._closed:
+            return
+        if self._up:
+            self._push(wire.TO_BROKER, wire.seal(Kind.BYE, 0, 0, Bye().encode()))
+            self._flush()
+        was_up = self._up
+        self._shut("it was closed", LINGER if was_up else 0)
+        if was_up:
+            await asyncio.to_thread(self._context.term)
+        else:
+            self._context.term()
+
+    # --- letters out
+
+    def _send(self, source: str, destination: str, payload: bytes, correlation: int) -> int:
+        check_payload(payload, destination)
+        letter_id = next(self._ids)
+        if destination in self._mailboxes:
+            self._exchange.post(letter_id, Letter(source, destination, payload, correlation))
+            return letter_id
+        frame = self._roads_out.get((source, destination))
+        if frame is None:
+            wire.check_address(destination)
+            if len(self._roads_out) >= ROADS_MAX:
+                self._roads_out.clear()
+            frame = self._roads_out[source, destination] = wire.road(destination, source)
+        if self._outbox.is_full:
+            raise BusFull(
+                "too much waits for the broker already",
+                where=destination,
+                why=f"{len(self._outbox)} letters, {self._outbox.size} bytes",
+                fix="Send less at once, or look at the broker's state",
+            )
+        self._push(frame, wire.seal(Kind.DATA, letter_id, correlation, payload))
+        return letter_id
+
+    def _push(self, frame: bytes, envelope: bytes) -> None:
+        self._outbox.push(frame, envelope)
+        if not self._flushing:
+            self._flushing = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        """Hand the outbox to ZeroMQ, several pairs to a message; the rest waits for room."""
+        self._flushing = False
+        if self._up and self._link is not None:
+            self._outbox.drain(self._link.send)
+
+    # --- what comes in
+
+    def _pair(self, frame: bytes, envelope: bytes) -> None:
+        road = self._roads_in.get(frame)
+        try:
+            kind, _, correlation, _, payload = wire.unseal(envelope)
+            if kind == Kind.DATA:
+                if road is None:
+                    road = self._learn(frame)
+                letter, destination, source = road
+                self._exchange.call(letter, Letter(source, destination, payload, correlation))
+            else:
+                self._hear_broker(frame, kind, correlation, payload)
+        except Malformed:
+            self._dropped += 1
+
+    def _learn(self, frame: bytes) -> tuple[Callable[[Letter], None], str, str]:
+        destination, source = wire.ends(frame)
+        receiver = self._exchange.receiver(destination)
+        if receiver is None or not source:
+            raise Malformed("a letter to or from nobody", where=destination)
+        if len(self._roads_in) >= ROADS_MAX:
+            self._roads_in.clear()
+        road = self._roads_in[frame] = (receiver.letter, destination, source)
+        return road
+
+    def _hear_broker(self, frame: bytes, kind: int, correlation: int, payload: bytes) -> None:
+        destination, source = wire.ends(frame)
+        if source:
+            raise Malformed("a peer speaks like the broker", where=source)
+        receiver = self._exchange.receiver(destination)
+        if kind == Kind.NACK and receiver is not None:
+            nack = Nack.decode(payload)
+            self._exchange.call(receiver.undelivered, correlation, nack.destination, nack.why)
+        elif kind == Kind.GONE and receiver is not None:
+            gone = Gone.decode(payload)
+            self._exchange.call(receiver.gone, gone.address, gone.unknown, gone.why)
+        elif destination:
+            raise Malformed("a word of the broker to nobody", where=destination)
+        elif kind == Kind.WELCOME:
+            self._welcome(correlation, Welcome.decode(payload))
+        elif kind == Kind.NACK:
+            self._refused(correlation, Nack.decode(payload))
+        elif kind == Kind.BYE:
+            self._give_up(Bye.decode(payload).why)
+
+    # --- HELLO and its answers
+
+    def _dial(self) -> None:
+        self._link = Link(self._context, self._endpoint, pair=self._pair, turn=self._turn, lost=self._on_lost)
+        self._introduce()
+
+    def _introduce(self) -> None:
+        """HELLO with everything this bus has or wants; the last part's answer opens the road for letters."""
+        claims = tuple(self._mailboxes) + tuple(self._openings)
+        for start in range(0, max(1, len(claims)), CLAIMS_MAX):
+            self._hello = next(self._ids)
+            assert self._link is not None
+            self._link.send((wire.TO_BROKER, self._hello_envelope(self._hello, claims[start : start + CLAIMS_MAX])))
+
+    def _say_hello(self, claims: tuple[str, ...]) -> None:
+        self._push(wire.TO_BROKER, self._hello_envelope(next(self._ids), claims))
+
+    def _hello_envelope(self, sequence: int, claims: tuple[str, ...]) -> bytes:
+        hello = Hello(self._principal, self._secret, self._incarnation, claims)
+        return wire.seal(Kind.HELLO, sequence, 0, hello.encode())
+
+    def _welcome(self, correlation: int, welcome: Welcome) -> None:
+        for address in welcome.claimed:
+            opening = self._openings.pop(address, None)
+            if opening is not None:
+                self._exchange.add(address, opening.receiver)
+                self._mailboxes[address] = OpenMailbox(address, self._send, self._close_mailbox)
+                _resolve(opening.opened, None)
+        for address, refusal in welcome.refused.items():
+            opening = self._openings.pop(address, None)
+            if opening is not None:
+                _resolve(opening.opened, _address_error(address, refusal))
+            elif address in self._mailboxes:
+                self._forget_mailbox(address, f"lost while the broker was away: {refusal.why}")
+        if correlation == self._hello and not self._up:
+            self._up = True
+            self._cancel_timer("patience")
+            _resolve(self._first, None)
+            self._flush()
+
+    def _refused(self, correlation: int, nack: Nack) -> None:
+        error = HelloRefused(
+            "the broker refused this peer", where=f"principal {self._principal}", why=nack.why, fix=_HELLO_FIX
+        )
+        if not self._first.done():
+            self._first.set_exception(error)
+        elif not self._up:
+            if correlation == self._hello:
+                self._timer("hello", RETRY, self._introduce)
+        else:
+            for opening in self._openings.values():
+                _resolve(opening.opened, error)
+            self._openings.clear()
+
+    # --- loss and return
+
+    def _turn(self) -> None:
+        self._flush()
+        if self._up and not self._flushing:
+            # Tasks that this turn woke run before this flush, so what they send leaves in the same turn of the loop.
+            self._flushing = True
+            self._loop.call_soon(self._flush)
+
+    def _on_lost(self) -> None:
+        self._cancel_timer("hello")
+        self._link = None
+        if self._up:
+            self._up = False
+            self._timer("patience", self._patience, self._lose_patience)
+            self._exchange.link_lost("the broker is gone")
+        # Not at once: what killed this link may kill the next one as fast as we can make it.
+        self._timer("dial", 0.02, self._dial)
+
+    def _lose_patience(self) -> None:
+        self._give_up(f"no broker answered for {self._patience:g} s")
+
+    def _give_up(self, why: str) -> None:
+        if self._closed:
+            return
+        was_up = self._up
+        if was_up:
+            self._exchange.link_lost(why)
+        error = BusClosed("the bus is closed", where=self._endpoint, why=why)
+        for opening in self._openings.values():
+            _resolve(opening.opened, error)
+        if not self._first.done():
+            self._first.set_exception(error)
+        self._shut(why, 0, quiet=False)
+        self._context.term()
+
+    def _shut(self, why: str, linger: int, *, quiet: bool = True) -> None:
+        self._closed = why
+        self._up = False
+        for name in list(self._timers):
+            self._cancel_timer(name)
+        for mailbox in self._mailboxes.values():
+            mailbox.invalidate(f"its bus is closed: {why}")
+        self._mailboxes.clear()
+        for opening in self._openings.values():
+            _resolve(opening.opened, BusClosed("the bus is closed", where=self._endpoint, why=why))
+        self._openings.clear()
+        self._outbox.clear()
+        if quiet:
+            self._exchange.clear()
+        if self._link is not None:
+            self._link.close(linger)
+            self._link = None
+
+    def _close_mailbox(self, mailbox: OpenMailbox) -> None:
+        self._drop_mailbox(mailbox.address, "it was closed")
+
+    def _drop_mailbox(self, address: str, why: str) -> None:
+        if self._closed:
+            return
+        self._forget_mailbox(address, why)
+        self._push(wire.TO_BROKER, wire.seal(Kind.BYE, 0, 0, Bye((address,)).encode()))
+
+    def _forget_mailbox(self, address: str, why: str) -> None:
+        mailbox = self._mailboxes.pop(address, None)
+        if mailbox is not None:
+            mailbox.invalidate(why)
+        self._exchange.remove(address, why)
+        self._roads_in.clear()
+
+    def _timer(self, name: str, seconds: float, callback: Callable[[], None]) -> None:
+        self._cancel_timer(name)
+        self._timers[name] = self._loop.call_later(seconds, callback)
+
+    def _cancel_timer(self, name: str) -> None:
+        timer = self._timers.pop(name, None)
+        if timer is not None:
+            timer.cancel()
+
+
+_HELLO_FIX = "Ask the host for the endpoint and the secret anew"
+
+
+def _address_error(address: str, refusal: Refusal) -> BusError:
+    kinds = {"taken": AddressTaken, "rule": AddressForbidden}
+    kind = kinds.get(refusal.code, AddressRefused)
+    return kind("this address cannot be opened", where=address, why=refusal.why)
+
+
+def _resolve(future: "asyncio.Future[None]", error: BusError | None) -> None:
+    if future.done():
+        return
+    if error is None:
+        future.set_result(None)
+    else:
+        future.set_exception(error)

@@ -1,0 +1,340 @@
+"""The broker's table: who is connected, who has which address, who wrote to whom; pure.
+
+Rules:
+ 1. A connection is nobody until a HELLO binds it to a principal by its secret. Before that only a HELLO is heard.
+ 2. An address belongs to the connection that claimed it first, if a rule of its principal covers it. A second claimant
+    is refused while the first one lives; the shell is asked to look (Check) before anybody is refused.
+ 3. The same incarnation on a new connection is the same peer: its old connection is over.
+ 4. A letter goes through if its source belongs to the connection it came from and its destination belongs to anyone.
+    Otherwise its sender gets a NACK: certainly not delivered.
+ 5. The first letter on a road opens a lane: (connection, address frame) -> connection. The shell forwards by the lane
+    alone and opens no envelope. A lane is gone as soon as one of its two addresses is given up.
+ 6. When an address is given up, or its connection is lost, those who exchanged letters with it get a GONE.
+ 7. Whatever cannot be understood is counted and dropped. Nothing a peer sends raises.
+
+`step` is the only thing that changes the table. `lanes` is there for the shell to read.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from partyctl_broker import wire
+from partyctl_broker.auth import Principal
+from partyctl_broker.control import Bye, Gone, Hello, Nack, Refusal, Welcome
+from partyctl_broker.errors import Malformed, VersionMismatch
+from partyctl_broker.wire import Envelope, Kind
+
+ADDRESSES_MAX: Final = 16_384
+"""Addresses of one connection."""
+LANES_MAX: Final = 65_536
+"""Lanes of one connection."""
+
+REASONS: Final = {
+    "principal": "the principal is unknown, or its secret is wrong",
+    "version": f"this broker speaks version {wire.VERSION} of the wire",
+    "bound": "this connection already speaks for another principal or incarnation",
+    "rule": "no rule of the principal covers the address",
+    "taken": "a living peer has the address",
+    "limit": f"a connection has at most {ADDRESSES_MAX} addresses and writes along at most {LANES_MAX} roads",
+    "source": "the sender does not have the address it writes from",
+    "unknown": "nobody has the address",
+    "full": "its peer does not read and its queue is full",
+    "gone": "its peer is gone",
+}
+"""The codes of a refusal and what each says to a person."""
+
+
+@dataclass(frozen=True, slots=True)
+class Admit:
+    """The host vouches for a principal, or changes its secret or rules."""
+
+    principal: Principal
+
+
+@dataclass(frozen=True, slots=True)
+class Forget:
+    """The host no longer vouches for a principal: its connections are over."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """A pair came from a connection and no lane knows it.
+
+    Args:
+        settled: the shell has just looked, and whoever stands in its way is alive.
+    """
+
+    connection: bytes
+    frame: bytes
+    envelope: bytes
+    settled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Unsent:
+    """A pair that came from `connection` could not be forwarded; `code` is a key of REASONS."""
+
+    connection: bytes
+    frame: bytes
+    envelope: bytes
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """A connection is over and its last message has been read."""
+
+    connection: bytes
+    why: str
+
+
+Event = Admit | Forget | Arrived | Unsent | Lost
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """Send a pair on to `target` as it came; if that fails, step Unsent."""
+
+    target: bytes
+    origin: bytes
+    frame: bytes
+    envelope: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """Send the broker's own word to `target`; if that fails, count it."""
+
+    target: bytes
+    frame: bytes
+    envelope: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Look whether `rivals` still live; step Lost for those that do not, then `event` again, settled."""
+
+    rivals: tuple[bytes, ...]
+    event: Arrived
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """Something was dropped; count it under this name."""
+
+    what: str
+
+
+Command = Forward | Tell | Check | Count
+
+
+@dataclass(slots=True)
+class _Peer:
+    """A connection that has said HELLO."""
+
+    principal: str
+    incarnation: bytes
+    addresses: set[str] = field(default_factory=set)
+
+
+class Table:
+    """The state behind `step`. See the rules at the head of the module."""
+
+    def __init__(self) -> None:
+        self.lanes: dict[bytes, dict[bytes, bytes]] = {}
+        """For each connection that has said HELLO: address frame -> connection of the destination. Read-only."""
+        self._principals: dict[str, Principal] = {}
+        self._peers: dict[bytes, _Peer] = {}
+        self._lives: dict[tuple[str, bytes], bytes] = {}
+        self._holders: dict[str, bytes] = {}
+        self._contacts: dict[str, set[str]] = {}
+
+    @property
+    def connections(self) -> int:
+        """How many connections have said HELLO."""
+        return len(self._peers)
+
+    @property
+    def addresses(self) -> int:
+        """How many addresses are claimed."""
+        return len(self._holders)
+
+    def holder(self, address: str) -> bytes | None:
+        """The connection that has the address."""
+        return self._holders.get(address)
+
+    def contacts(self, address: str) -> frozenset[str]:
+        """The addresses that exchanged letters with this one."""
+        return frozenset(self._contacts.get(address, ()))
+
+    def step(self, event: Event) -> list[Command]:
+        """Take one event in; what the shell has to do, in this order."""
+        match event:
+            case Arrived():
+                return list(self._arrived(event))
+            case Unsent(connection, frame, envelope, code):
+                return list(self._refuse_letter(connection, frame, envelope, code))
+            case Lost(connection, why):
+                return list(self._lose(connection, why))
+            case Admit(principal):
+                self._principals[principal.name] = principal
+                return []
+            case Forget(name):
+                return list(self._forget(name))
+
+    # --- what comes from connections
+
+    def _arrived(self, event: Arrived) -> Iterator[Command]:
+        peer = self._peers.get(event.connection)
+        try:
+            destination, source = wire.ends(event.frame)
+            if destination and peer is not None:
+                yield from self._letter(event, peer, destination, source)
+            elif destination:
+                yield Count("stranger")
+            else:
+                yield from self._control(event, peer)
+        except VersionMismatch:
+            yield from self._refuse_hello(event.connection, 0, "version")
+        except Malformed:
+            yield Count("malformed")
+
+    def _letter(self, event: Arrived, peer: _Peer, destination: str, source: str) -> Iterator[Command]:
+        lanes = self.lanes[event.connection]
+        target = self._holders.get(destination)
+        code = ""
+        if source not in peer.addresses:
+            code = "source"
+        elif target is None:
+            code = "unknown"
+        elif len(lanes) >= LANES_MAX:
+            code = "limit"
+        if code or target is None:
+            yield from self._refuse_letter(event.connection, event.frame, event.envelope, code)
+            return
+        lanes[event.frame] = target
+        self._contacts.setdefault(source, set()).add(destination)
+        self._contacts.setdefault(destination, set()).add(source)
+        yield Forward(target, event.connection, event.frame, event.envelope)
+
+    def _control(self, event: Arrived, peer: _Peer | None) -> Iterator[Command]:
+        envelope = wire.unseal(event.envelope)
+        if envelope.kind == Kind.HELLO:
+            yield from self._hello(event, envelope, Hello.decode(envelope.payload))
+        elif peer is None:
+            yield Count("stranger")
+        elif envelope.kind == Kind.BYE:
+            bye = Bye.decode(envelope.payload)
+            given = [address for address in bye.addresses if address in peer.addresses]
+            yield from self._release(given if bye.addresses else sorted(peer.addresses), "it was closed")
+        else:
+            yield Count("unknown kind")
+
+    # --- HELLO
+
+    def _hello(self, event: Arrived, envelope: Envelope, hello: Hello) -> Iterator[Command]:
+        connection, principal = event.connection, self._principals.get(hello.principal)
+        peer = self._peers.get(connection)
+        code = ""
+        if hello.version != wire.VERSION:
+            code = "version"
+        elif principal is None or not principal.is_proven_by(hello.secret):
+            code = "principal"
+        elif peer is not None and (peer.principal, peer.incarnation) != (hello.principal, hello.incarnation):
+            code = "bound"
+        if code or principal is None:
+            yield from self._refuse_hello(connection, envelope.sequence, code)
+            return
+        former = self._lives.get((hello.principal, hello.incarnation))
+        if former is not None and former != connection:
+            yield from self._lose(former, "its peer came back on another connection")
+        rivals = self._rivals(connection, principal, hello.claims)
+        if rivals and not event.settled:
+            yield Check(rivals, event)
+            return
+        if peer is None:
+            peer = self._peers[connection] = _Peer(hello.principal, hello.incarnation)
+            self._lives[hello.principal, hello.incarnation] = connection
+            self.lanes[connection] = {}
+        welcome = self._claim(connection, peer, principal, hello.claims)
+        yield Tell(connection, wire.TO_BROKER, wire.seal(Kind.WELCOME, 0, envelope.sequence, welcome.encode()))
+
+    def _rivals(self, connection: bytes, principal: Principal, claims: tuple[str, ...]) -> tuple[bytes, ...]:
+        holders = {self._holders.get(address) for address in claims if principal.may_claim(address)}
+        return tuple(sorted(holder for holder in holders if holder is not None and holder != connection))
+
+    def _claim(self, connection: bytes, peer: _Peer, principal: Principal, claims: tuple[str, ...]) -> Welcome:
+        claimed: list[str] = []
+        refused: dict[str, Refusal] = {}
+        for address in claims:
+            code = ""
+            if not principal.may_claim(address):
+                code = "rule"
+            elif self._holders.get(address, connection) != connection:
+                code = "taken"
+            elif len(peer.addresses) >= ADDRESSES_MAX and address not in peer.addresses:
+                code = "limit"
+            if code:
+                refused[address] = Refusal(code, REASONS[code])
+                continue
+            peer.addresses.add(address)
+            self._holders[address] = connection
+            claimed.append(address)
+        return Welcome(tuple(claimed), refused)
+
+    def _refuse_hello(self, connection: bytes, sequence: int, code: str) -> Iterator[Command]:
+        yield Count(f"hello refused: {code}")
+        nack = Nack("", code, REASONS[code])
+        yield Tell(connection, wire.TO_BROKER, wire.seal(Kind.NACK, 0, sequence, nack.encode()))
+
+    # --- letters that do not arrive, and peers that leave
+
+    def _refuse_letter(self, connection: bytes, frame: bytes, envelope: bytes, code: str) -> Iterator[Command]:
+        try:
+            destination, source = wire.ends(frame)
+            sequence = wire.unseal(envelope).sequence
+        except Malformed:
+            yield Count("malformed")
+            return
+        yield Count(f"letter refused: {code}")
+        nack = wire.seal(Kind.NACK, 0, sequence, Nack(destination, code, REASONS[code]).encode())
+        yield Tell(connection, wire.road(source, ""), nack)
+
+    def _lose(self, connection: bytes, why: str) -> Iterator[Command]:
+        peer = self._peers.pop(connection, None)
+        if peer is None:
+            return
+        del self.lanes[connection]
+        del self._lives[peer.principal, peer.incarnation]
+        yield from self._release(sorted(peer.addresses), why)
+
+    def _forget(self, name: str) -> Iterator[Command]:
+        self._principals.pop(name, None)
+        bye = wire.seal(Kind.BYE, 0, 0, Bye((), f"the host no longer vouches for {name}").encode())
+        for connection in [one for one, peer in self._peers.items() if peer.principal == name]:
+            yield Tell(connection, wire.TO_BROKER, bye)
+            yield from self._lose(connection, "its principal was revoked")
+
+    def _release(self, addresses: Iterable[str], why: str) -> Iterator[Command]:
+        holders = {address: self._holders.pop(address) for address in addresses}
+        for address, connection in holders.items():
+            if connection in self._peers:
+                self._peers[connection].addresses.discard(address)
+            for other in sorted(self._contacts.pop(address, ())):
+                self._forget_contact(other, address)
+                self.lanes.get(connection, {}).pop(wire.road(other, address), None)
+                holder = self._holders.get(other)
+                if holder is not None:
+                    self.lanes[holder].pop(wire.road(address, other), None)
+                    gone = wire.seal(Kind.GONE, 0, 0, Gone(address, why).encode())
+                    yield Tell(holder, wire.road(other, ""), gone)
+
+    def _forget_contact(self, address: str, other: str) -> None:
+        contacts = self._contacts.get(address)
+        if contacts is not None:
+            contacts.discard(other)
+            if not contacts:
+                del self._contacts[address]
