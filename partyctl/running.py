@@ -15,8 +15,10 @@ from partyctl.control import Control
 from partyctl.errors import HostError, RunFailed
 from partyctl.maps import Map, pack, unpack
 from partyctl.program import digest, import_program, session_in
-from partyctl_actors.runs import Delivered
+from partyctl.session import Session
+from partyctl_actors.runs import Delivered, Reported, RunEvent, watching
 from partyctl_actors.supervision import WorkerStarted
+from partyctl_base.ids import RandomIds
 from partyctl_broker.peer import ZmqBus
 from partyctl_broker.port import Letter
 
@@ -35,6 +37,8 @@ def event_map(event: object) -> Map | None:
         envelope = event.envelope
         said: Map = {"event": "delivered", "sender": envelope.sender.name, "receiver": envelope.receiver.name}
         return said | {"label": envelope.label, "payload": envelope.payload}
+    if isinstance(event, Reported):
+        return event_map(event.event)
     if isinstance(event, WorkerStarted):
         worker: Map = {"event": "worker", "role": event.role, "provider": event.provider, "pid": event.pid}
         return worker | {"confinement": event.confinement}
@@ -44,15 +48,26 @@ def event_map(event: object) -> Map | None:
 async def run_here(path: Path, name: str | None, config: PartyConfig, show: Show) -> int:
     """Import the file into this process and run its session here."""
     session = session_in(import_program(path), path, name, config)
-    show({"event": "started", "run": session.id, "place": "in this process"})
+    run = session.id or RandomIds().new_id("run")
+    show({"event": "started", "run": run, "place": "in this process"})
 
-    def watch(event: object) -> None:
+    def watch(event: RunEvent) -> None:
+        if session.tracer is not None:
+            session.tracer.record(event)
         told = event_map(event)
         if told is not None:
             show(told)
 
-    transcript = await session.watched(watch).arun()
-    show({"event": "ended", "run": session.id, "messages": len(transcript)})
+    watched = Session(
+        session.protocol,
+        session.cast,
+        allowance=session.allowance,
+        journal=session.journal,
+        tracer=watching(watch),
+        id=run,
+    )
+    transcript = await watched.arun()
+    show({"event": "ended", "run": run, "messages": len(transcript)})
     return 0
 
 

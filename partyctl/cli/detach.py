@@ -112,7 +112,7 @@ class Detached:
         if not told.startswith(_FAILED):
             why = f"killed by signal {-code}" if code < 0 else f"exited with status {code}"
             raise StartFailed(
-                "the host ended before it was ready", code if code > 0 else 1, why=why + self._tail(),
+                "the host ended before it was ready", code if code > 0 else 1, why=why + self._last_line(),
                 fix=f"See {self.log}",
             )  # fmt: skip
         self._raise_told(told[1:], code)
@@ -132,12 +132,13 @@ class Detached:
             raise AlreadyRunning(self._party, Owner(pid, self._party, "") if isinstance(pid, int) else None)
         raise StartFailed(error, code if code > 0 else 1)
 
-    def _tail(self) -> str:
-        """The end of what the host wrote, when all it left is its log."""
+    def _last_line(self) -> str:
+        """The last line the host wrote, when all it left is its log."""
         with contextlib.suppress(OSError), self.log.open("rb") as log:
             log.seek(max(self._log_start, log.seek(0, os.SEEK_END) - _TAIL))
-            text = log.read(_TAIL).decode("utf-8", "replace").strip()
-            return f"; its last words:\n{text}\n" if text else ""
+            lines = log.read(_TAIL).decode("utf-8", "replace").split("\n")
+            last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+            return f', last line "{last}"' if last else ""
         return ""
 
     @contextlib.contextmanager

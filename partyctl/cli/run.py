@@ -4,6 +4,7 @@ import asyncio
 import json
 import signal
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -40,16 +41,13 @@ def command(target: str, as_json: bool, file: Path | None, party: str | None) ->
     config = load(file)
     check_enforceable(config)
     show = show_json if as_json else show_text
-    try:
-        control = connect(chosen_party(file, party))
-    except NotRunning:
-        from partyctl.running import run_here
+    with suppress(NotRunning), connect(chosen_party(file, party)) as control:
+        from partyctl.running import run_there
 
-        return _until_signalled(run_here(path, name, config, show))
-    from partyctl.running import run_there
-
-    with control:
         return _until_signalled(run_there(control, path, name, config, show))
+    from partyctl.running import run_here
+
+    return _until_signalled(run_here(path, name, config, show))
 
 
 def show_json(event: Map) -> None:

@@ -146,7 +146,7 @@ class Node:
         assert self._bus is not None
         assert self._mailbox is not None
         name = order.get("name")
-        program = Program(*(str(order[key]) for key in ("path", "digest", "cwd")), str(order.get("config") or ""))
+        program = Program(str(order["path"]), str(order["digest"]), str(order["cwd"]), str(order["config"]))
         wanted = Order(run, str(name) if name else None, submitter)
         job = Job(wanted, self._bus, self, self._mailbox, lambda: self._code_host(program))
         self._jobs[run] = job

@@ -3,7 +3,7 @@
 Supervisor to worker (a `Command`)::
 
     load       plugin{name, target, distribution, version} env{} cwd kind options{}
-    open       spec{...}
+    open       spec{...} env{}
     turn       turn_id request{...}
     interrupt  turn_id
     close
@@ -59,9 +59,15 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """Open the conversation."""
+    """Open the conversation.
+
+    Attributes:
+        spec: what it is opened with.
+        env: further environment variables, such as the profile asked for by name.
+    """
 
     spec: ConversationSpec
+    env: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

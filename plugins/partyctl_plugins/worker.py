@@ -184,6 +184,7 @@ class _Worker:
         try:
             if self._transport is None or self._conversation is not None:
                 raise SessionStateError("a worker opens one conversation, after its plugin is loaded")
+            os.environ.update(command.env)
             conversation = self._transport.open(command.spec)
             self._send(Opened(conversation.conversation_id))
             self._conversation = conversation

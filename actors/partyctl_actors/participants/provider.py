@@ -16,8 +16,8 @@ from pydantic import TypeAdapter
 from partyctl_actors.errors import ContentError, SelectionError
 from partyctl_actors.participants.interface import Offer, Seat
 from partyctl_actors.protocol.message import Message
-from partyctl_actors.transcript import Envelope
 from partyctl_actors.supervision import Supervisor, WorkerPlan, WorkerStarted
+from partyctl_actors.transcript import Envelope
 from partyctl_base.ids import RandomIds
 from partyctl_confinement.environment import WORKER_ALLOW, scrubbed
 from partyctl_confinement.policy import resolve as resolve_confinement
@@ -106,6 +106,9 @@ class ProviderPlayer:
 
     def _plan(self) -> WorkerPlan:
         agent, seat = self._agent, self._seat
+        assert agent.provider is not None
+        assert agent.permissions is not None
+        assert agent.approvals is not None
         resolve_confinement(agent.confinement if isinstance(agent.confinement, str) else None)
         provider = manager.resolve(agent.provider)
         cwd = os.path.abspath(agent.cwd or os.getcwd())
