@@ -78,12 +78,16 @@ class AllowanceExceeded(SessionError):
         super().__init__(
             f"The allowance of {limit} is used up",
             where=where,
-            why=f"{spent:g} of {allowed:g} spent",
+            why=f"{_figure(spent)} of {_figure(allowed)} spent",
             fix=f"Raise Allowance({limit}=...), or let the protocol end sooner",
         )
         self.limit = limit
         self.spent = spent
         self.allowed = allowed
+
+
+def _figure(amount: float) -> str:
+    return f"{amount:.3g}" if isinstance(amount, float) else str(amount)
 
 
 class SelectionError(SessionError):

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
-from partyctl_actors.errors import ProtocolError
+from partyctl_actors.errors import ContentError, ProtocolError
 from partyctl_actors.protocol.protocol import Protocol
 from partyctl_actors.protocol.role import Role
 from partyctl_actors.protocol.rows import Row, fold
@@ -62,8 +62,8 @@ def load(data: Mapping[str, Any]) -> Protocol:
         rows: list[list[Step]] = []
         for row in data["rows"]:
             rows.append([_load_step(step, rows, messages) for step in row])
-        return Protocol(rows[data["start"]])
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        return Protocol(_row(rows, data["start"]))
+    except (ContentError, LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
         raise ProtocolError(
             "This is no definition of a protocol",
             why=f"{type(error).__name__}: {error}",
@@ -84,15 +84,21 @@ def _describe_step(step: Step, inner: Callable[[Row], int]) -> dict[str, Any]:
 
 
 def _load_step(data: Mapping[str, Any], rows: list[list[Step]], messages: Rebuilder) -> Step:
-    # A row that is not there yet is an IndexError, so no definition can go round in circles.
     if "loop" in data:
-        return loop(rows[data["loop"]])
+        return loop(_row(rows, data["loop"]))
     if "repeat" in data:
         return repeat()
     branches = {
-        messages.message(label): rows[number] if number is not None else [] for label, number in data["branches"]
+        messages.message(label): [] if number is None else _row(rows, number) for label, number in data["branches"]
     }
     if len(branches) < len(data["branches"]):
         raise ValueError("two branches of one choice have the same label")
     within = timedelta(microseconds=data["within"]) if "within" in data else None
     return choose(Role(data["from"]), Role(data["to"]), branches, within=within)
+
+
+def _row(rows: list[list[Step]], number: object) -> list[Step]:
+    # Only rows that are there already, so that no definition can go round in circles.
+    if type(number) is not int or not 0 <= number < len(rows):
+        raise ValueError(f"{number!r} is no row that comes before")
+    return rows[number]

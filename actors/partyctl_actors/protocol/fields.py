@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from enum import Enum, Flag
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, AllowInfNan
 
 if TYPE_CHECKING:
     from partyctl_actors.protocol.message import Message
@@ -28,7 +28,7 @@ _LEAST_INT, _GREATEST_INT = -(2**63), 2**64 - 1
 _ALLOWED = "str, int, float, bool, None, list[T], dict[str, T], T | None, Literal, an Enum, or another Message"
 
 
-class UnsupportedType(Exception):
+class UnsupportedType(TypeError):
     """An annotation that no message field may have; its text says why."""
 
 
@@ -74,7 +74,7 @@ _SCALARS: dict[object, str] = {str: "str", int: "int", float: "float", bool: "bo
 _CHECKED: dict[str, object] = {
     "str": Annotated[str, AfterValidator(_encodable)],
     "int": Annotated[int, AfterValidator(_within_wire_range)],
-    "float": float,
+    "float": Annotated[float, AllowInfNan(False)],  # not a number equals nothing, and JSON has no word for it
     "bool": bool,
     "none": None,
 }
@@ -237,6 +237,8 @@ def _check_enum(kind: type[Enum]) -> None:
     values = [member.value for member in kind]
     if not values:
         raise UnsupportedType(f"{kind.__name__} has no members")
+    if any(name.startswith("_") for name in kind.__members__):
+        raise UnsupportedType(f"{kind.__name__} has a member whose name begins with an underscore")
     if any(type(value) not in (str, int, bool) for value in values):
         raise UnsupportedType(f"the values of {kind.__name__} are not all str, int or bool")
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import keyword
 import sys
 from collections.abc import Mapping
 from typing import Any, ClassVar, TypeVar, dataclass_transform, get_origin, get_type_hints
 
-from pydantic import ConfigDict, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 from pydantic.fields import FieldInfo
 from pydantic_core import ArgsKwargs
@@ -22,7 +23,7 @@ from partyctl_actors.protocol.fields import FieldType, UnsupportedType, parse
 
 M = TypeVar("M", bound="Message")
 
-_CONFIG = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+_CONFIG = ConfigDict(strict=True, extra="forbid")
 _RESERVED = frozenset({"label", "intent", "to_wire", "from_wire", "field_types"})
 
 
@@ -120,11 +121,13 @@ def _problem(names: list[str], details: Any) -> str:
 
 def _define(cls: type[Message], scope: dict[str, Any]) -> None:
     """Turn a class that was just defined into a message; `scope` holds the names around its definition."""
+    if not cls.__name__.isidentifier() or keyword.iskeyword(cls.__name__):
+        raise _wrong(cls, "", "This name cannot be a label", "it is no name of a class")
     _check_bases(cls)
     intent = inspect.cleandoc(cls.__dict__.get("__doc__") or "")
     annotations = _resolved(cls, scope)
     kinds: dict[str, FieldType] = {}
-    checked: dict[str, object] = {}
+    checked: dict[str, Any] = {}
     for name, annotation in annotations.items():
         if annotation is ClassVar or get_origin(annotation) is ClassVar:
             continue
@@ -133,8 +136,8 @@ def _define(cls: type[Message], scope: dict[str, Any]) -> None:
             kinds[name] = parse(annotation, Message)
         except UnsupportedType as error:
             raise _wrong(cls, name, "A message field cannot have this type", str(error)) from None
-        _check_default(cls, name)
         checked[name] = kinds[name].checked()
+        _check_default(cls, name, checked[name])
     cls.__annotations__ = annotations | checked
     try:
         pydantic_dataclass(cls, frozen=True, config=_CONFIG)
@@ -153,7 +156,9 @@ def _resolved(cls: type[Message], scope: dict[str, Any]) -> dict[str, Any]:
     if not own:
         return {}
     try:
-        hints = get_type_hints(cls, localns={**scope, cls.__name__: cls}, include_extras=True)
+        # Types defined in the body of the class count, values do not: a default may have the name of a type.
+        inner = {name: value for name, value in vars(cls).items() if isinstance(value, type)}
+        hints = get_type_hints(cls, localns={**scope, **inner, cls.__name__: cls}, include_extras=True)
     except (NameError, TypeError, SyntaxError, AttributeError) as error:
         raise _wrong(cls, "", "The types of a message could not be read", str(error)) from None
     return {name: hints[name] for name in own}
@@ -177,12 +182,24 @@ def _check_name(cls: type[Message], name: str) -> None:
         raise _wrong(cls, name, "A message field cannot be private", "it is part of what is said")
 
 
-def _check_default(cls: type[Message], name: str) -> None:
-    default = cls.__dict__.get(name)
+def _check_default(cls: type[Message], name: str, checked: Any) -> None:
+    if name not in cls.__dict__:
+        return
+    default = cls.__dict__[name]
     if isinstance(default, FieldInfo):
         raise _wrong(cls, name, "A pydantic Field cannot be kept in a definition", "", "Use dataclasses.field")
-    if isinstance(default, dataclasses.Field) and not default.init:
-        raise _wrong(cls, name, "A message field cannot be left out of the constructor", "it is part of what is said")
+    if isinstance(default, dataclasses.Field):
+        if not default.init:
+            raise _wrong(
+                cls, name, "A message field cannot be left out of the constructor", "it is part of what is said"
+            )
+        default = default.default
+    if default is not dataclasses.MISSING:
+        try:
+            # Pydantic takes a default as it is, so a wrong one would only be noticed by whoever reads the message.
+            TypeAdapter(checked).validate_python(default, strict=True)
+        except ValidationError as error:
+            raise _wrong(cls, name, "The default does not fit its field", error.errors()[0]["msg"]) from None
 
 
 def _wrong(cls: type, field: str, what: str, why: str, fix: str = "") -> ProtocolError:

@@ -21,6 +21,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from partyctl_actors.errors import ProjectionError
+from partyctl_actors.protocol.frontier import Frontiers, Shape, union
 from partyctl_actors.protocol.graph import Graph, Interaction
 from partyctl_actors.protocol.role import Role
 from partyctl_actors.protocol.witness import explain
@@ -83,8 +84,7 @@ class Projector:
     """Views of one graph, role by role."""
 
     def __init__(self, graph: Graph) -> None:
-        self._graph = graph
-        self._same = _representatives(graph)
+        self._shape = Shape(graph)
 
     def view(self, role: Role) -> View:
         """The view of `role`.
@@ -92,15 +92,15 @@ class Projector:
         Raises:
             ProjectionError: the role cannot tell apart two situations in which it has to act differently.
         """
-        return _Determinisation(self._graph, self._same, role).run()
+        return _Determinisation(self._shape, role).run()
 
 
 class _Determinisation:
-    def __init__(self, graph: Graph, same: list[int], role: Role) -> None:
-        self._graph = graph
-        self._same = same
+    def __init__(self, shape: Shape, role: Role) -> None:
+        self._graph = shape.graph
+        self._shape = shape
         self._role = role
-        self._frontiers = _Frontiers(graph, same, role)
+        self._frontiers = Frontiers(shape, role)
         self._numbers: dict[_Set, int] = {}
         self._found: list[_Set] = []
         # How each view state was first reached: from which one, and by which label.
@@ -131,7 +131,7 @@ class _Determinisation:
             state = self._graph.states[i]
             if not isinstance(state, Interaction) or not _agree(self._role, first, state):
                 other = next(j for j in members if self._graph.states[j] is first)
-                raise explain(self._graph, self._role, self._word(number), (other, i), self._same)
+                raise explain(self._graph, self._role, self._word(number), (other, i), self._shape.same)
         targets: dict[str, list[int]] = {}
         for act in acts:
             for label, arm in act.arms.items():
@@ -140,7 +140,7 @@ class _Determinisation:
         return SendState(first.receiver, arms) if first.sender == self._role else ReceiveState(first.sender, arms)
 
     def _number(self, states: Iterable[int], came: tuple[int, str] | None) -> int:
-        members = _union(self._frontiers.of(state) for state in states)
+        members = union(self._frontiers.of(state) for state in states)
         number = self._numbers.setdefault(members, len(self._found))
         if number == len(self._found):
             self._found.append(members)
@@ -162,89 +162,3 @@ def _agree(role: Role, one: Interaction, other: Interaction) -> bool:
     if one.sender != other.sender or one.receiver != other.receiver:
         return False
     return one.receiver == role or one.arms.keys() == other.arms.keys()
-
-
-class _Frontiers:
-    """For each graph state, what concerns the role next: its own interactions, and the end.
-
-    States that others can go round in share one answer: strongly connected components, by Tarjan's algorithm
-    without recursion. A long row of interactions of others shares one set object, which keeps this linear.
-    """
-
-    def __init__(self, graph: Graph, same: list[int], role: Role) -> None:
-        self._states = graph.states
-        self._same = same
-        self._role = role
-        self._done: dict[int, _Set] = {}
-
-    def of(self, state: int) -> _Set:
-        if state not in self._done:
-            self._search(state)
-        return self._done[state]
-
-    def _passed_over(self, number: int) -> tuple[int, ...] | None:
-        """The states after one that does not concern the role; None if it does concern it."""
-        state = self._states[number]
-        if not isinstance(state, Interaction) or self._role in (state.sender, state.receiver):
-            return None
-        return tuple(arm.next for arm in state.arms.values())
-
-    def _search(self, root: int) -> None:
-        low: dict[int, int] = {}
-        order: dict[int, int] = {}
-        component: list[int] = []
-        walk: list[tuple[int, tuple[int, ...], int]] = [(root, (), -1)]
-        while walk:
-            number, after, at = walk.pop()
-            if at < 0:
-                if number in self._done or number in order:
-                    continue
-                passed = self._passed_over(number)
-                if passed is None:
-                    self._done[number] = frozenset((self._same[number],))
-                    continue
-                after, at = passed, 0
-                order[number] = low[number] = len(order)
-                component.append(number)
-            else:
-                # Back from the successor `at`.
-                low[number] = min(low[number], self._reach(after[at], low))
-                at += 1
-            if at < len(after):
-                walk.append((number, after, at))
-                walk.append((after[at], (), -1))
-            elif low[number] == order[number]:
-                self._close(number, component)
-
-    def _reach(self, number: int, low: dict[int, int]) -> int:
-        return len(low) if number in self._done else low[number]
-
-    def _close(self, root: int, component: list[int]) -> None:
-        members = component[component.index(root) :] if component[-1] != root else [root]
-        del component[-len(members) :]
-        outside = [self._done[after] for i in members for after in self._passed_over(i) or () if after in self._done]
-        frontier = _union(outside)
-        for i in members:
-            self._done[i] = frontier
-
-
-def _union(sets: Iterable[_Set]) -> _Set:
-    """The union, and the very same object where one of the sets is all of it."""
-    whole: _Set = frozenset()
-    for one in sets:
-        if one is not whole and not one <= whole:
-            whole = one if whole <= one else whole | one
-    return whole
-
-
-def _representatives(graph: Graph) -> list[int]:
-    """For each state the first that differs from it in nothing a role can see (loop heads entered, time allowed)."""
-    first: dict[object, int] = {}
-    same: list[int] = []
-    for number, state in enumerate(graph.states):
-        key: object = None
-        if isinstance(state, Interaction):
-            arms = tuple((label, arm.next) for label, arm in state.arms.items())
-            key = (state.sender.name, state.receiver.name, arms)
-        same.append(first.setdefault(key, number))
-    return same

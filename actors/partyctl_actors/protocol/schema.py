@@ -38,15 +38,18 @@ def with_nested(kinds: Iterable[type[Message]]) -> dict[str, type[Message]]:
     waiting = list(kinds)[::-1]
     while waiting:
         kind = waiting.pop()
-        known = found.setdefault(kind.label, kind)
-        if known is not kind:
+        known = found.get(kind.label)
+        if known is kind:
+            continue
+        if known is not None:
             raise ProtocolError(
                 "Two message classes have the same label",
                 where=kind.label,
                 why=f"one is {_home(known)}, the other {_home(kind)}, and on the wire there is only the label",
                 fix="Rename one of the classes",
             )
-        waiting.extend(inner for field in kind.field_types.values() for inner in field.nested() if inner is not known)
+        found[kind.label] = kind
+        waiting.extend(inner for field in kind.field_types.values() for inner in field.nested())
     return found
 
 
@@ -114,13 +117,12 @@ class Rebuilder:
         return self._made[label]
 
     def _make(self, label: str, definition: Any) -> type[Message]:
-        check_name(label)
-        names: dict[str, Any] = {"__doc__": text(definition["intent"]), "__module__": __name__}
+        names: dict[str, Any] = {"__doc__": _text(definition["intent"]), "__module__": __name__}
         annotations: dict[str, Any] = {}
         defaults = False
         for field in definition["fields"]:
             name = field["name"]
-            check_name(name)
+            _checked_name(name)
             if name in annotations:
                 raise _malformed(f"{label} has two fields {name}")
             annotations[name] = self._annotation(field["type"], 0)
@@ -156,21 +158,21 @@ class Rebuilder:
     def _enum(self, described: Mapping[str, Any]) -> type[Enum]:
         key = repr(described)
         if key not in self._enums:
-            check_name(described["name"])
-            members = [(check_name(name), value) for name, value in described["members"]]
+            _checked_name(described["name"])
+            members = [(_checked_name(name), value) for name, value in described["members"]]
             bases = (base, Enum) if (base := _ENUM_BASES[described["base"]]) else (Enum,)
             self._enums[key] = _make_enum(described["name"], bases, members)
         return self._enums[key]
 
 
-def check_name(name: object) -> str:
-    """`name` if a class, field or member can have it."""
+def _checked_name(name: object) -> str:
+    """`name` if a field, an enum or its member can have it."""
     if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_"):
         raise _malformed(f"{name!r} is no name")
     return name
 
 
-def text(value: object) -> str:
+def _text(value: object) -> str:
     """`value` if it is text."""
     if not isinstance(value, str):
         raise _malformed(f"{value!r} is no text")
@@ -187,8 +189,8 @@ def _make_enum(name: str, bases: tuple[type, ...], members: list[tuple[str, Any]
 
 def _default(annotation: Any, value: Any) -> Any:
     default = parse(annotation, Message).decode(value)
-    if isinstance(default, (list, dict)):
-        return dataclasses.field(default_factory=lambda: default)
+    if default == [] or default == {}:
+        return dataclasses.field(default_factory=type(default))
     return default
 
 
