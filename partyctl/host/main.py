@@ -48,7 +48,11 @@ def serve(config: PartyConfig, *, ready_fd: int | None = None) -> int:
     with PartyLock(config.name, directory):
         set_child_subreaper()
         reaper.reap_records(directory / "spawned")
-        return asyncio.run(Host(config, directory, ready_fd).run())
+        return asyncio.run(_serve(config, directory, ready_fd))
+
+
+async def _serve(config: PartyConfig, directory: Path, ready_fd: int | None) -> int:
+    return await Host(config, directory, ready_fd).run()
 
 
 def say(line: str) -> None:

@@ -28,7 +28,11 @@ from partyctl_broker.peer import ZmqBus
 
 def main(channel: Channel) -> int:
     """Serve one node until it closes the channel; the exit status."""
-    return asyncio.run(CodeHost(AsyncChannel(channel)).serve())
+
+    async def serve() -> int:
+        return await CodeHost(AsyncChannel(channel)).serve()
+
+    return asyncio.run(serve())
 
 
 class CodeHost:
