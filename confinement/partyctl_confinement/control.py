@@ -85,6 +85,10 @@ class LauncherProcess:
         """The launcher's pid."""
         return self._process.pid
 
+    def poll(self) -> int | None:
+        """The launcher's exit status, negative for a signal; None while it runs."""
+        return self._process.poll()
+
     def add_client(self, name: str) -> Channel:
         """A new client of the launcher; the channel is the client's end.
 

@@ -227,15 +227,17 @@ def reap_records(directory: Path, *, timeout: float = 3.0) -> Reaped:
     left: list[int] = []
     stale: list[int] = []
     for record in found:
-        if record.boot != boot or process.start_time(record.pid) != record.started:
-            stale.append(record.pid)
-        else:
-            swept = sweep(record.pid, started=record.started, timeout=timeout)
+        # A zombie that nobody reaped is the same process and gets its kill, for its threads may outlive its first one.
+        same = record.boot == boot and process.start_time(record.pid) == record.started
+        alive = same and record.is_alive()
+        swept = sweep(record.pid, started=record.started, timeout=timeout) if same else Swept((), ())
+        if alive:
             killed.extend(swept.killed)
-            left.extend(swept.left)
-            if swept.left:
-                continue
-        records.remove(directory, record.pid)
+        else:
+            stale.append(record.pid)
+        left.extend(swept.left)
+        if not swept.left:
+            records.remove(directory, record.pid)
     return Reaped(tuple(killed), tuple(left), tuple(stale), foreign)
 
 

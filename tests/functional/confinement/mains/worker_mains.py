@@ -1,0 +1,143 @@
+"""Mains of workers that the tests hire."""
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import NoReturn
+
+from partyctl_base.channel import Channel
+
+
+def echo(channel: Channel) -> int:
+    """Sends back what it gets."""
+    while (received := channel.receive()) is not None:
+        channel.send(received.data)
+    return 0
+
+
+def status_by_request(channel: Channel) -> int:
+    received = channel.receive()
+    assert received is not None
+    return int(received.data)
+
+
+def raises(channel: Channel) -> int:
+    raise RuntimeError("the worker's own mistake")
+
+
+def leaves_by_system_exit(channel: Channel) -> int:
+    print("last words")
+    sys.exit(5)
+
+
+def leaves_at_once(channel: Channel) -> int:
+    os._exit(9)
+
+
+def floods(channel: Channel) -> int:
+    """Prints 50 MB, then a last line."""
+    line = b"x" * 65535 + b"\n"
+    for _ in range(50_000_000 // len(line)):
+        os.write(2, line)
+    os.write(2, b"the last line\n")
+    return 4
+
+
+def closes_its_output(channel: Channel) -> int:
+    os.close(1)
+    os.close(2)
+    return echo(channel)
+
+
+def describes_itself(channel: Channel) -> int:
+    """Reports what it finds around itself."""
+    os.system("exit 0")
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    mask = os.umask(0)
+    report = {
+        "pid": os.getpid(),
+        "ppid": os.getppid(),
+        "sid": os.getsid(0),
+        "fds": sorted(int(fd) for fd in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{fd}")),
+        "stdin": os.read(0, 10).decode(),
+        "umask": mask,
+        "environment": dict(os.environ),
+        "no_new_privileges": "NoNewPrivs:\t1" in status,
+        "ignored": int(next(x for x in status.splitlines() if x.startswith("SigIgn")).split()[1], 16),
+        "threads": threading.active_count(),
+        "directory": os.getcwd(),
+        "modules": sorted(sys.modules),
+        "nofile": __import__("resource").getrlimit(7)[0],
+        "command": Path("/proc/self/cmdline").read_bytes().rstrip(b"\0").decode(),
+    }
+    channel.send(json.dumps(report).encode())
+    return 0
+
+
+def leaves_orphans(channel: Channel) -> int:
+    """Starts five grandchildren that do all they can to outlive it, says so, and goes on."""
+    directory = _directory(channel)
+    for number in range(5):
+        _double_fork(directory, f"daemon-{number}")
+    if os.fork() == 0:  # and a child in the ordinary way, that has one in turn
+        _settle_down(directory, "child")
+    _until(lambda: len(list(directory.glob("*.pid"))) == 6)
+    channel.send(b"ready")
+    return echo(channel)
+
+
+def runs_away(channel: Channel) -> int:
+    """Leaves a process that forks its successor and ends, over and over."""
+    directory = _directory(channel)
+    if os.fork() == 0:
+        os.setsid()
+        (directory / "runner.started").touch()
+        stop_at = time.monotonic() + 30
+        while time.monotonic() < stop_at:
+            if os.fork() != 0:
+                os._exit(0)
+            (directory / "runner.latest").write_text(str(os.getpid()), encoding="ascii")
+        os._exit(0)
+    _until((directory / "runner.started").exists)
+    channel.send(b"ready")
+    return echo(channel)
+
+
+def _directory(channel: Channel) -> Path:
+    received = channel.receive()
+    assert received is not None
+    return Path(received.data.decode())
+
+
+def _double_fork(directory: Path, name: str) -> None:
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() != 0:
+            os._exit(0)
+        _settle_down(directory, name)
+
+
+def _settle_down(directory: Path, name: str) -> NoReturn:
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    draft = directory / f"{name}.draft"
+    draft.write_text(str(os.getpid()), encoding="ascii")
+    draft.rename(directory / f"{name}.pid")
+    time.sleep(60)
+    os._exit(0)
+
+
+def _until(condition: "object") -> None:
+    stop_at = time.monotonic() + 20
+    while not condition():  # type: ignore[operator]
+        if time.monotonic() > stop_at:
+            raise TimeoutError
+        time.sleep(0.005)
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
