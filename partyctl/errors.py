@@ -3,6 +3,7 @@
 PartyError
 ├─ ConfigError         a party.toml that cannot be read, or says what it may not       (caller)
 ├─ ProgramError        a user's file that cannot be imported, or lacks what was asked  (caller)
+├─ CodeHostLost        the process that had imported it ended                          (caller)
 ├─ RunFailed           a run on a host's node failed there                             (peer)
 └─ HostError           the host of a party                                             (machine)
    ├─ NotRunning       there is none                                                   (caller)
@@ -66,6 +67,23 @@ class ProgramError(PartyError):
     """A user's Python file cannot be imported, or does not hold what was asked for."""
 
     whose = "caller"
+
+
+class CodeHostLost(PartyError):
+    """The process that had imported a user's file ended before it should.
+
+    Args:
+        path: the file.
+        ending: how the process ended.
+        tail: the last lines it wrote.
+    """
+
+    whose = "caller"
+
+    def __init__(self, path: str, ending: str, tail: str) -> None:
+        super().__init__(
+            "the process that had imported the file ended", where=path, why=f"{ending}\n{tail}" if tail else ending
+        )
 
 
 class RunFailed(PartyError):

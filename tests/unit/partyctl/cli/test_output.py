@@ -1,0 +1,24 @@
+import pytest
+
+from partyctl.cli.output import columns, duration, printable, size
+
+
+def test_columns_are_aligned_and_never_cut() -> None:
+    long = "x" * 300
+    assert columns(("A", "NAME"), [("1", long), ("22", "y")]) == f"A   NAME\n1   {long}\n22  y"
+
+
+def test_what_could_steer_a_terminal_is_spelled_out() -> None:
+    assert printable("a\x1b[31mb\nc\u202ed é") == "a\\x1b[31mb\\nc\\u202ed é"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0s"), (59.9, "59s"), (63.5, "1m 3s"), (3600, "1h 0m"), (90061, "1d 1h"), (None, "-")],
+)
+def test_durations_show_their_two_largest_parts(seconds: float | None, text: str) -> None:
+    assert duration(seconds) == text
+
+
+def test_sizes_are_told_in_mebibytes() -> None:
+    assert (size(20 * 1024 * 1024 + 104858), size(None)) == ("20.1 MiB", "-")

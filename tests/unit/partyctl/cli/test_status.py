@@ -1,0 +1,41 @@
+from copy import deepcopy
+
+import pytest
+
+from partyctl.cli.status import absent, show, troubles
+from tests.fakes.control_host import STATUS
+
+
+def test_a_party_that_is_ready_with_all_its_parts_has_no_trouble() -> None:
+    assert troubles(STATUS) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "told"),
+    [
+        (("state",), "starting", "the party is starting"),
+        (("broker", "state"), "restarting", "broker is restarting"),
+        (("launcher",), None, "launcher is missing"),
+        (("nodes", 0, "state"), "not responding", "node/0 is not responding"),
+        (("workers", 0, "state"), "failed", "is failed"),
+    ],
+)
+def test_each_part_in_trouble_is_named(path: tuple[str | int, ...], value: object, told: str) -> None:
+    document = deepcopy(STATUS)
+    holder: object = document
+    for key in path[:-1]:
+        holder = holder[key]  # type: ignore[index]
+    holder[path[-1]] = value  # type: ignore[index]
+    (trouble,) = troubles(document)
+    assert told in trouble
+
+
+def test_a_party_that_is_not_there_has_a_document_of_the_same_shape() -> None:
+    assert absent("p", "not running", None).keys() == STATUS.keys()
+
+
+def test_a_document_with_holes_is_shown_all_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    show({"workers": [{"name": "w\x1b[2J"}, 3], "nodes": None, "runs": [{}]})
+    shown = capsys.readouterr().out
+    assert "w\\x1b[2J" in shown
+    assert "\x1b" not in shown
