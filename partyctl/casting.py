@@ -1,5 +1,6 @@
 """Agents as data: from `party.toml`, and across processes."""
 
+import os
 from collections.abc import Mapping
 
 from partyctl.config import PartyConfig, RoleConfig
@@ -41,7 +42,7 @@ def _participant(role: RoleConfig, config: PartyConfig) -> Participant:
 
 
 def describe_agent(participant: Participant) -> Map:
-    """An agent behind an installed provider, as data."""
+    """An agent behind an installed provider, as data; its working directory is relative to this process's."""
     assert isinstance(participant, Agent)
     assert participant.permissions is not None
     assert participant.approvals is not None
@@ -54,7 +55,8 @@ def describe_agent(participant: Participant) -> Map:
         "approvals": participant.approvals.value,
         "transport": participant.transport.value if participant.transport else None,
         "model": participant.model,
-        "cwd": str(participant.cwd) if participant.cwd else None,
+        "cwd": os.path.abspath(participant.cwd or "."),
+        "confinement": participant.confinement,
         "options": dict(participant.options or {}),
         "env": dict(participant.env or {}),
         "repair": participant.repair,
@@ -76,7 +78,8 @@ def agent_from(described: Mapping[str, object]) -> Agent:
         approvals=ApprovalPolicy(str(described["approvals"])),
         transport=TransportKind(str(described["transport"])) if described["transport"] else None,
         model=str(described["model"]) if described["model"] else None,
-        cwd=str(described["cwd"]) if described["cwd"] else None,
+        cwd=str(described["cwd"]),
+        confinement=str(described["confinement"]) if described["confinement"] else None,
         options=options,
         env=env,
         repair=int(str(described["repair"])),

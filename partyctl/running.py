@@ -86,6 +86,7 @@ async def run_there(control: Control, path: Path, name: str | None, config: Part
     bus = await ZmqBus.connect(str(reply["endpoint"]), str(reply["principal"]), secret)
     try:
         follower = Follower(str(reply["node"]), show)
+        asyncio.get_running_loop().add_reader(control.fileno(), follower.host_gone)
         mailbox = await bus.open(str(reply["address"]), follower)
         run = str(reply["run"])
         order: Map = {"t": "run", "run": run, "path": str(path), "digest": digest(path), "cwd": os.getcwd()}
@@ -100,6 +101,7 @@ async def run_there(control: Control, path: Path, name: str | None, config: Part
             raise
         return 0
     finally:
+        asyncio.get_running_loop().remove_reader(control.fileno())
         await bus.close()
 
 
@@ -132,6 +134,10 @@ class Follower:
     def link_lost(self, why: str) -> None:
         """The broker died, and with it the conversation between the roles."""
         self._end(HostError("the broker was lost during the run", why=why, fix="Run it again"))
+
+    def host_gone(self) -> None:
+        """The host closed the conversation, which it does only by ending."""
+        self._end(HostError("the host ended during the run", fix="Start it with: partyctl up. Then run it again"))
 
     def _end(self, error: Exception | None) -> None:
         if self.over.done():

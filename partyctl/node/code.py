@@ -9,13 +9,16 @@ import asyncio
 import os
 from dataclasses import dataclass
 
-from partyctl.errors import ProgramError
+from partyctl.errors import CodeHostLost, ProgramError
 from partyctl.maps import Map, pack, unpack
 from partyctl_base.channel import ChannelClosed
 from partyctl_confinement.client import Hired, LauncherClient
 
 IMPORT_LIMIT = 30.0
 """Seconds the import of the user's file may take."""
+
+TAIL_LINES = 8
+"""How many of a dead code host's last lines an error shows."""
 
 MAIN = "partyctl.node.codehost:main"
 
@@ -46,7 +49,8 @@ class CodeHost:
         """Fork a code host and have it import the file.
 
         Raises:
-            ProgramError: the import failed, ended the process, or took longer than its limit.
+            ProgramError: the import failed, or took longer than its limit.
+            CodeHostLost: the import ended the process.
         """
         name = os.path.basename(program.path)
         labels = {"program": program.path, "provider": "", "role": "", "run": ""}
@@ -66,7 +70,8 @@ class CodeHost:
         """Send an order about `run` ("" for the import) and wait for its answer.
 
         Raises:
-            ProgramError: it failed, the process ended, or `limit` seconds passed.
+            ProgramError: it failed, or `limit` seconds passed.
+            CodeHostLost: the process ended.
         """
         answer = self._answers[run] = asyncio.get_running_loop().create_future()
         exiting = asyncio.ensure_future(self._hired.exited())
@@ -96,14 +101,11 @@ class CodeHost:
         except ChannelClosed:
             return
 
-    async def lost(self) -> ProgramError:
+    async def lost(self) -> CodeHostLost:
         """Wait until the process ends; the error that says how."""
         notice = await self._hired.exited()
-        tail = notice.stderr.decode(errors="replace").strip().splitlines()[-8:]
-        return ProgramError(
-            f"the process that had imported the file {notice.describe()}", where=self.program.path,
-            why="\n".join(tail) if tail else "it wrote nothing to stderr",
-        )
+        tail = notice.stderr.decode(errors="replace").strip().splitlines()[-TAIL_LINES:]
+        return CodeHostLost(self.program.path, notice.describe(), "\n".join(tail))
 
     async def end(self) -> None:
         """End the process and everything it started."""

@@ -12,7 +12,7 @@ from partyctl.errors import exit_code
 from partyctl.maps import Map, pack
 from partyctl.node.code import CodeHost
 from partyctl.running import event_map
-from partyctl_actors.participants import Seat, WorkerSource
+from partyctl_actors.participants import Player, Seat, WorkerSource
 from partyctl_actors.participants.provider import ProviderPlayer
 from partyctl_actors.protocol import Protocol, Role, load
 from partyctl_actors.runs import Allowance, Conductor, RoleActor
@@ -105,14 +105,14 @@ class Job:
         self.roles = [role.name for role in protocol.roles]
         self.state = "running"
         self.tell({"event": "started", "run": self.order.run, "place": f"on {self._mailbox.address}"})
-        conductor = Conductor(
-            protocol, self.order.run, allowance=Allowance(**allowance), on_event=self._seen
-        )
+        players = {role: self._player(protocol, role, agents) for role in protocol.roles if role.name in agents}
+        conductor = Conductor(protocol, self.order.run, allowance=Allowance(**allowance), on_event=self._seen)
         await conductor.open(self._bus)
         await host.tell({"t": "start", "run": self.order.run})
         loop = asyncio.get_running_loop()
         conducting = loop.create_task(conductor.run())
-        playing = [loop.create_task(self._play(protocol, role, agents)) for role in protocol.roles if role.name in agents]
+        actors = [RoleActor(self._bus, self.order.run, role, protocol, player) for role, player in players.items()]
+        playing = [loop.create_task(actor.run()) for actor in actors]
         losing = loop.create_task(host.lost())
         try:
             await asyncio.wait((conducting, losing), return_when=asyncio.FIRST_COMPLETED)
@@ -127,12 +127,12 @@ class Job:
                 task.cancel()
             await asyncio.gather(losing, conducting, *playing, return_exceptions=True)
 
-    async def _play(self, protocol: Protocol, role: Role, agents: Mapping[str, Map]) -> None:
+    def _player(self, protocol: Protocol, role: Role, agents: Mapping[str, Map]) -> Player:
         seat = Seat(self.order.run, role, protocol, self._workers, self._seen)
         player = agent_from(agents[role.name]).bind(seat)
         if isinstance(player, ProviderPlayer):
             self._players.append(player)
-        await RoleActor(self._bus, self.order.run, role, protocol, player).run()
+        return player
 
     def _seen(self, event: object) -> None:
         told = event_map(event)

@@ -34,11 +34,16 @@ class ProviderPlayer:
     Args:
         agent: provider, instructions and settings.
         seat: which role of which run, and where workers come from.
+
+    Raises:
+        ProviderNotFound, ProviderConflict: the provider's name is nobody's, or several packages'.
+        ConfinementRefused: the confinement asked for cannot be enforced here.
     """
 
     def __init__(self, agent: Agent, seat: Seat) -> None:
         self._agent = agent
         self._seat = seat
+        self._plan = _worker_plan(agent, seat)
         self._heard: list[Envelope] = []
         self._said: list[Envelope] = []
         self._supervisor: Supervisor | None = None
@@ -89,9 +94,8 @@ class ProviderPlayer:
             await self._supervisor.close()
 
     async def _hire(self) -> Supervisor:
-        plan = self._plan()
         assert self._seat.workers is not None
-        supervisor = Supervisor(await self._seat.workers.client(), plan, self._seat.watch)
+        supervisor = Supervisor(await self._seat.workers.client(), self._plan, self._seat.watch)
         try:
             await supervisor.open(self._started)
         except BaseException:
@@ -100,28 +104,7 @@ class ProviderPlayer:
         return supervisor
 
     def _started(self, pid: int, confinement: str) -> None:
-        agent, seat = self._agent, self._seat
-        assert agent.provider is not None
-        seat.watch(WorkerStarted(seat.role.name, agent.provider, pid, confinement))
-
-    def _plan(self) -> WorkerPlan:
-        agent, seat = self._agent, self._seat
-        assert agent.provider is not None
-        assert agent.permissions is not None
-        assert agent.approvals is not None
-        resolve_confinement(agent.confinement if isinstance(agent.confinement, str) else None)
-        provider = manager.resolve(agent.provider)
-        cwd = os.path.abspath(agent.cwd or os.getcwd())
-        env = scrubbed(os.environ, WORKER_ALLOW) | dict(agent.env or {})
-        return WorkerPlan(
-            provider=provider,
-            kind=agent.transport or TransportKind.STREAM,
-            spec=ConversationSpec(cwd, agent.permissions, agent.approvals, model=agent.model),
-            options=agent.options or {},
-            env=env,
-            offered=dict(os.environ),
-            labels={"role": seat.role.name, "run": seat.run_id, "provider": provider.name},
-        )
+        self._seat.watch(WorkerStarted(self._seat.role.name, self._plan.provider.name, pid, confinement))
 
     def _prompt(self, offer: Offer) -> str:
         parts = []
@@ -141,6 +124,24 @@ class ProviderPlayer:
     def _count(self, result: TurnResult) -> None:
         tokens = result.usage.tokens.input_tokens + result.usage.tokens.output_tokens
         self._seat.meter.add(tokens)
+
+
+def _worker_plan(agent: Agent, seat: Seat) -> WorkerPlan:
+    assert agent.provider is not None
+    assert agent.permissions is not None
+    assert agent.approvals is not None
+    resolve_confinement(agent.confinement)
+    provider = manager.resolve(agent.provider)
+    cwd = os.path.abspath(agent.cwd or os.getcwd())
+    return WorkerPlan(
+        provider=provider,
+        kind=agent.transport or TransportKind.STREAM,
+        spec=ConversationSpec(cwd, agent.permissions, agent.approvals, model=agent.model),
+        options=agent.options,
+        env=scrubbed(os.environ, WORKER_ALLOW) | dict(agent.env or {}),
+        offered=dict(os.environ),
+        labels={"role": seat.role.name, "run": seat.run_id, "provider": provider.name},
+    )
 
 
 def told(envelopes: Iterable[Envelope]) -> str:

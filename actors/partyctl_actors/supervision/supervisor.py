@@ -199,11 +199,12 @@ class Supervisor:
         provider = self._plan.provider
         tail = "\n".join(notice.stderr.decode(errors="replace").strip().splitlines()[-STDERR_LINES:])
         where = f"provider {provider.name!r} of {provider.package}, worker pid {notice.pid}"
-        message = f"the worker {notice.describe()} while the session was {self.state}"
+        message = f"the worker ended while its session was {self.state}"
+        why = "\n".join(part for part in (notice.describe(), tail) if part)
         if self.state in ("starting", "loading"):
-            return PluginLoadError(message, where=where, why=tail, detail=tail)
+            return PluginLoadError(message, where=where, why=why, detail=tail)
         returncode = -notice.signal if notice.signal else notice.status
-        return CliExitError((provider.name,), returncode, stderr=tail, message=message, where=where, why=tail)
+        return CliExitError((provider.name,), returncode, stderr=tail, message=message, where=where, why=why)
 
     def _late(self, doing: str, limit: float) -> AgentSessionError:
         provider = self._plan.provider

@@ -1,0 +1,133 @@
+"""kill -9 of any one process, with turns running and a worker's child that called setsid and ignores SIGTERM.
+
+A test per row of docs/ownership.md; the ids are the names in its last column.
+"""
+
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.party import REPOSITORY, Party, descendants, wait_until
+
+from partyctl_base.process import ProcessIdentity
+
+LIMIT = 3.0
+"""Seconds within which nothing may be left that nothing owns."""
+
+ON_A_HOST = ["host", "broker", "node", "launcher", "worker", "code host"]
+EMBEDDED = ["embedding program", "private host", "embedded launcher", "embedded worker"]
+
+PROGRAM = REPOSITORY / "tests" / "programs" / "stubborn.py"
+
+
+@pytest.fixture
+def party() -> Iterator[Party]:
+    made = Party()
+    made.environment["STUBBORN_PIDS"] = str(made.root / "pids")
+    yield made
+    made.close()
+
+
+def stubborn_child(party: Party) -> ProcessIdentity:
+    """Waits for the child that the worker left behind."""
+    pids = party.root / "pids"
+    wait_until(lambda: pids.exists() and pids.read_text().endswith("\n"), 30, "the worker's child started")
+    identity = ProcessIdentity.of(int(pids.read_text().split()[-1]))
+    assert identity is not None
+    return identity
+
+
+def everyone(pid: int) -> list[ProcessIdentity]:
+    """`pid` and all below it."""
+    found = (ProcessIdentity.of(each) for each in [pid, *descendants(pid)])
+    return [identity for identity in found if identity is not None]
+
+
+def below(pid: int, wanted: str) -> int:
+    """The process below `pid` whose command line holds `wanted`."""
+    commands = {
+        each: Path(f"/proc/{each}/cmdline").read_bytes().replace(b"\0", b" ").decode() for each in descendants(pid)
+    }
+    (found,) = [each for each, command in commands.items() if wanted in command]
+    return found
+
+
+def victim(party: Party, name: str) -> int:
+    status = party.status()
+    if name == "host":
+        return int(status["pid"])
+    if name in ("broker", "launcher"):
+        return int(status[name]["pid"])
+    if name == "node":
+        (run,) = status["runs"]
+        return next(int(node["pid"]) for node in status["nodes"] if node["name"] == run["node"])
+    (found,) = [worker for worker in status["workers"] if bool(worker["role"]) == (name == "worker")]
+    return int(found["pid"])
+
+
+def settled(party: Party) -> bool:
+    """Every part is there and answers, and no worker is left."""
+    status = party.status()
+    parts = [status["broker"], status["launcher"], *status["nodes"]]
+    return len(status["nodes"]) == 2 and all(part["state"] == "ready" for part in parts) and not status["workers"]
+
+
+def assert_failed_with_a_message(run: "subprocess.Popen[str]") -> None:
+    out, err = run.communicate(timeout=20)
+    assert run.returncode == 1, (out, err)
+    assert "partyctl: error: " in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("name", ON_A_HOST)
+def test_on_a_host_after_the_death_of(name: str, party: Party) -> None:
+    party.up("--nodes", "2")
+    run = party.start("run", str(PROGRAM))
+    child = stubborn_child(party)
+    host = party.host_pid()
+    before = everyone(host)
+    killed = victim(party, name)
+    os.kill(killed, signal.SIGKILL)
+
+    wait_until(lambda: not child.is_alive(), LIMIT, f"the worker's child ended after the death of the {name}")
+    assert_failed_with_a_message(run)
+    if name == "host":
+        wait_until(lambda: not any(each.is_alive() for each in before), LIMIT, "nothing of the party is left")
+        party.up("--nodes", "2")
+    wait_until(lambda: settled(party), 10, "every part is there again")
+    assert killed not in [each.pid for each in everyone(party.host_pid())]
+
+
+@pytest.mark.parametrize("name", EMBEDDED)
+def test_embedded_after_the_death_of(name: str, party: Party) -> None:
+    program = party.start("run", str(PROGRAM))
+    child = stubborn_child(party)
+    before = everyone(program.pid)
+    host = below(program.pid, "partyctl.host.private")
+    launcher = below(program.pid, "partyctl_confinement --control-fd")
+    killed = {
+        "embedding program": program.pid,
+        "private host": host,
+        "embedded launcher": launcher,
+        "embedded worker": next(
+            each.pid for each in before if each.pid not in (program.pid, host, launcher, child.pid)
+        ),
+    }[name]
+    os.kill(killed, signal.SIGKILL)
+
+    wait_until(lambda: not child.is_alive(), LIMIT, f"the worker's child ended after the death of the {name}")
+    if name == "embedding program":
+        program.communicate(timeout=20)
+    else:
+        assert_failed_with_a_message(program)
+    wait_until(lambda: not any(each.is_alive() for each in before), LIMIT, "nothing of it is left")
+    wait_until(lambda: not list((party.root / "run" / "embedded").iterdir()), LIMIT, "its directory is removed")
+
+
+def test_every_row_of_the_table_has_its_test() -> None:
+    rows = re.findall(r"\| `([a-z ]+)` \|$", (REPOSITORY / "docs" / "ownership.md").read_text(), re.MULTILINE)
+    assert sorted(rows) == sorted([*ON_A_HOST, *EMBEDDED])
