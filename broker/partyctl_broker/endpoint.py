@@ -1,5 +1,6 @@
 """Endpoints by name: what is refused before ZeroMQ sees it, because its own answer would help nobody."""
 
+import contextlib
 import os
 import stat
 from typing import Final
@@ -50,3 +51,10 @@ def clear_stale(path: str) -> None:
         return
     except OSError as error:
         raise EndpointError("a stale socket cannot be removed", where=path, why=error.strerror or "") from error
+
+
+def unlink_own(path: str, inode: int) -> None:
+    """Remove a socket that this process bound, unless another one is there by now. ZeroMQ leaves it behind."""
+    with contextlib.suppress(OSError):
+        if os.lstat(path).st_ino == inode:
+            os.unlink(path)

@@ -71,7 +71,9 @@ class Link:
         self._watched = (self._option(zmq.FD), cast(int, self._monitor.getsockopt(zmq.FD)))
         self._loop.add_reader(self._watched[0], self._ready)
         self._loop.add_reader(self._watched[1], self._disconnected)
+        # A descriptor speaks up only after its socket was once found empty.
         self._look_again()
+        self._loop.call_soon(self._disconnected)
 
     def send(self, frames: Sequence[bytes]) -> bool:
         """Send one message without waiting; False if there is no room, and then nothing was sent."""

@@ -23,7 +23,7 @@ from partyctl_base.channel import Channel, ChannelClosed, ChannelFault
 from partyctl_broker import wire
 from partyctl_broker.auth import Principal
 from partyctl_broker.control import unpack_map
-from partyctl_broker.endpoint import clear_stale, ipc_path
+from partyctl_broker.endpoint import clear_stale, ipc_path, unlink_own
 from partyctl_broker.errors import EndpointError, Malformed
 from partyctl_broker.liveness import Liveness
 from partyctl_broker.router import (
@@ -71,6 +71,7 @@ class Broker:
         self._routed = 0
         self._counts: Counter[str] = Counter()
         self._stopping = False
+        self._bound: tuple[str, int] | None = None
         self._context = zmq.Context()
         self._router = self._context.socket(zmq.ROUTER)
         self._monitor = self._watch()
@@ -111,6 +112,8 @@ class Broker:
             self._answer({"t": "ready", "endpoint": self._endpoint, "pid": os.getpid()})
             self._loop()
         finally:
+            if self._bound is not None:
+                unlink_own(*self._bound)  # while it is bound its inode cannot be another's
             self._router.disable_monitor()
             self._monitor.close(0)
             self._router.close(100)
@@ -136,6 +139,8 @@ class Broker:
             raise EndpointError("the broker cannot bind its endpoint", where=self._endpoint, why=str(error)) from error
         finally:
             os.umask(umask)
+        if path is not None:
+            self._bound = path, os.lstat(path).st_ino
 
     def _loop(self) -> None:
         poll = select.epoll()

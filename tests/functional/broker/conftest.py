@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgpack
 import pytest
@@ -72,10 +73,11 @@ class BrokerProcess:
         self.process: subprocess.Popen[bytes] | None = None
         self.control: Channel | None = None
 
-    def start(self, *, host_pid: int | None = None) -> "BrokerProcess":
+    def start(self, *, host_pid: int | None = None, principals: bool = True) -> "BrokerProcess":
         """Start it, admit principal `p` to everything below a few prefixes, wait until it is ready."""
         self.control, theirs = Channel.pair()
-        self.admit("p", SECRET, ["run/*", "node/*", "desk/*"])
+        if principals:
+            self.admit("p", SECRET, ["run/*", "node/*", "desk/*"])
         with open(theirs.detach(), "rb", buffering=0) as inherited:
             command = [sys.executable, "-m", "partyctl_broker", "--endpoint", self.endpoint]
             command += ["--control-fd", str(inherited.fileno()), "--host-pid", str(host_pid or os.getpid())]
@@ -87,17 +89,17 @@ class BrokerProcess:
         assert self.control is not None
         self.control.send(msgpack.packb(message), timeout=LIMIT)
 
-    def hear(self) -> dict[str, object]:
+    def hear(self) -> dict[str, Any]:
         assert self.control is not None
         received = self.control.receive(timeout=LIMIT)
         assert received is not None, "the broker closed its control channel"
-        message: dict[str, object] = msgpack.unpackb(received.data)
+        message: dict[str, Any] = msgpack.unpackb(received.data)
         return message
 
     def admit(self, name: str, secret: bytes, claims: list[str]) -> None:
         self.tell(t="principal", name=name, secret=secret, claims=claims)
 
-    def stats(self) -> dict[str, object]:
+    def stats(self) -> dict[str, Any]:
         self.tell(t="stats")
         return self.hear()
 

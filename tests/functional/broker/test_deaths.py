@@ -1,0 +1,257 @@
+"""Processes are killed, stopped and started again; nobody who should know is left without a word."""
+
+import asyncio
+import signal
+import time
+
+import pytest
+
+from partyctl_broker import AddressForbidden, AddressTaken, BusClosed, BusTimeout, HelloRefused
+from partyctl_broker.peer import ZmqBus
+
+SECRET = bytes(range(32))
+
+
+def run(story, limit=30):
+    """Run a story of its own loop, within a limit in seconds."""
+
+    async def limited():
+        async with asyncio.timeout(limit):
+            await story
+
+    asyncio.run(limited())
+
+
+class TestPeers:
+    def test_a_killed_peer_is_gone_for_those_it_exchanged_letters_with_and_nobody_else(
+        self, broker, peer_process, connections, recorder
+    ):
+        async def story():
+            async with connections(broker.endpoint) as connect:
+                friend, stranger = recorder(), recorder()
+                mailbox = await (await connect()).open("run/friend", friend)
+                await (await connect()).open("run/stranger", stranger)
+                mailbox.send("run/echo", b"hello")
+                await friend.wait("letter")
+                echo.signal(signal.SIGKILL)
+                killed = time.monotonic()
+                assert [entry[0] for entry in await friend.wait("gone")] == ["run/echo"]
+                assert time.monotonic() - killed < 1.0
+                mailbox.send("run/echo", b"anyone?")
+                await friend.wait("undelivered")
+                assert stranger.heard == []
+
+        echo = peer_process("run/echo")
+        run(story())
+
+    def test_what_a_killed_peer_sent_arrives_before_it_is_gone(self, broker, peer_process, connections, recorder):
+        async def story():
+            async with connections(broker.endpoint) as connect:
+                friend = recorder()
+                mailbox = await (await connect()).open("run/friend", friend)
+                for number in range(300):
+                    mailbox.send("run/echo", b"%d" % number)
+                await friend.wait("letter", 100)
+                echo.signal(signal.SIGKILL)
+                await friend.wait("gone")
+                await asyncio.sleep(0.2)
+                kinds = [entry[0] for entry in friend.heard if entry[0] != "undelivered"]
+                assert kinds.index("gone") == len(kinds) - 1
+
+        echo = peer_process("run/echo")
+        run(story())
+
+    def test_a_dead_claimant_is_replaced_at_once(self, broker, peer_process, connections, recorder):
+        async def story():
+            async with connections(broker.endpoint) as connect:
+                bus = await connect()
+                for _ in range(5):
+                    echo = peer_process("run/echo")
+                    echo.signal(signal.SIGKILL)
+                    echo.process.wait()
+                    (await bus.open("run/echo", recorder())).close()
+
+        run(story())
+
+    def test_a_living_claimant_keeps_its_address_even_when_it_is_stopped(
+        self, broker, peer_process, connections, recorder
+    ):
+        async def story():
+            async with connections(broker.endpoint) as connect:
+                bus = await connect()
+                echo.signal(signal.SIGSTOP)
+                with pytest.raises(AddressTaken, match="run/echo"):
+                    await bus.open("run/echo", recorder())
+
+        echo = peer_process("run/echo")
+        run(story())
+
+    def test_a_peer_that_never_reads_does_not_stall_others_and_its_sender_is_told(
+        self, broker, peer_process, connections, recorder
+    ):
+        async def story():
+            async with connections(broker.endpoint) as connect:
+                flooder, pinger = recorder(), recorder()
+                flood = await (await connect()).open("run/flooder", flooder)
+                ping = await (await connect()).open("run/pinger", pinger)
+                stopped.signal(signal.SIGSTOP)
+                slowest = 0.0
+                for number in range(1, 101):
+                    for _ in range(100):
+                        flood.send("run/stopped", b"x" * 10_240)
+                    started = time.monotonic()
+                    ping.send("run/echo", b"ping")
+                    await pinger.wait("letter", number)
+                    slowest = max(slowest, time.monotonic() - started)
+                assert slowest < 1.0
+                told = await flooder.wait("undelivered")
+                assert "does not read" in str(told[0][2])
+                stopped.signal(signal.SIGCONT)
+
+        stopped, _echo = peer_process("run/stopped"), peer_process("run/echo")
+        run(story())
+
+
+class TestBroker:
+    def test_a_killed_broker_is_survived_and_each_loss_is_told_once(self, broker, connections, recorder):
+        async def story():
+            async with connections(broker.endpoint) as connect:
+                a, b = recorder(), recorder()
+                sender = await (await connect()).open("run/a", a)
+                await (await connect()).open("run/b", b)
+                for loss in range(1, 4):
+                    broker.kill()
+                    await a.wait("link_lost", loss)
+                    await b.wait("link_lost", loss)
+                    broker.control.close()
+                    broker.start()
+                    # Peers come back in any order; until both are, a letter comes back undelivered.
+                    while b"%d" % loss not in b.payloads:
+                        sender.send("run/b", b"%d" % loss)
+                        await asyncio.sleep(0.05)
+                assert len(a.all("link_lost")) == len(b.all("link_lost")) == 3
+
+        run(story(), 60)
+
+    def test_letters_written_while_the_broker_is_away_wait_for_it(self, broker, connections, recorder):
+        async def story():
+            async with connections(broker.endpoint) as connect:
+                a = recorder()
+                sender = await (await connect()).open("run/a", a)
+                broker.kill()
+                await a.wait("link_lost")
+                letter_id = sender.send("run/nobody", b"x")
+                broker.control.close()
+                broker.start()
+                assert (await a.wait("undelivered"))[0][:2] == (letter_id, "run/nobody")
+
+        run(story())
+
+    def test_an_address_may_be_opened_while_the_broker_is_away(self, broker, connections, recorder):
+        async def story():
+            async with connections(broker.endpoint) as connect:
+                a, b = recorder(), recorder()
+                bus = await connect()
+                await bus.open("run/a", a)
+                broker.kill()
+                await a.wait("link_lost")
+                opening = asyncio.ensure_future(bus.open("run/b", b))
+                await asyncio.sleep(0.05)
+                broker.control.close()
+                broker.start()
+                await opening
+                (await (await connect()).open("run/c", recorder())).send("run/b", b"x")
+                await b.wait("letter")
+
+        run(story())
+
+    def test_a_new_broker_that_learns_its_principals_late_is_asked_again(self, broker, connections, recorder):
+        async def story():
+            async with connections(broker.endpoint) as connect:
+                a = recorder()
+                sender = await (await connect()).open("run/a", a)
+                broker.kill()
+                await a.wait("link_lost")
+                broker.control.close()
+                broker.start(principals=False)
+                letter_id = sender.send("run/nobody", b"x")
+                while "hello refused: principal" not in broker.stats()["counts"]:
+                    await asyncio.sleep(0.02)
+                broker.admit("p", SECRET, ["run/*"])
+                assert (await a.wait("undelivered"))[0][0] == letter_id
+
+        run(story())
+
+    def test_a_bus_gives_up_on_a_broker_that_does_not_come_back(self, broker, connections, recorder):
+        async def story():
+            async with connections(broker.endpoint) as connect:
+                a = recorder()
+                sender = await (await connect(patience=0.3)).open("run/a", a)
+                broker.kill()
+                await a.wait("link_lost")
+                await asyncio.sleep(0.6)
+                with pytest.raises(BusClosed, match="no broker answered"):
+                    sender.send("run/b", b"x")
+                assert len(a.all("link_lost")) == 1
+
+        run(story())
+
+    def test_a_missing_broker_is_waited_for_and_then_named(self, unstarted_broker):
+        async def story():
+            with pytest.raises(BusTimeout, match=r"broker\.sock"):
+                await ZmqBus.connect(unstarted_broker.endpoint, "p", SECRET, timeout=0.3)
+
+        run(story())
+
+    def test_a_stopped_broker_makes_an_open_time_out(self, broker, connections, recorder):
+        async def story():
+            async with connections(broker.endpoint) as connect:
+                bus = await connect(timeout=0.3)
+                broker.process.send_signal(signal.SIGSTOP)
+                with pytest.raises(BusTimeout, match="run/a"):
+                    await bus.open("run/a", recorder())
+                broker.process.send_signal(signal.SIGCONT)
+                # The claim that timed out was given back.
+                await (await connect()).open("run/a", recorder())
+
+        run(story())
+
+
+class TestPrincipals:
+    def test_a_wrong_secret_is_refused(self, broker):
+        async def story():
+            with pytest.raises(HelloRefused, match="secret is wrong"):
+                await ZmqBus.connect(broker.endpoint, "p", b"x" * 32)
+            with pytest.raises(HelloRefused, match="principal nobody"):
+                await ZmqBus.connect(broker.endpoint, "nobody", SECRET)
+
+        run(story())
+
+    def test_an_address_without_a_rule_is_refused_by_name(self, broker, connections, recorder):
+        async def story():
+            async with connections(broker.endpoint) as connect:
+                bus = await connect()
+                with pytest.raises(AddressForbidden, match="session/x"):
+                    await bus.open("session/x", recorder())
+                await bus.open("run/x", recorder())
+
+        run(story())
+
+    def test_a_revoked_principal_is_shown_out_and_its_friends_are_told(self, broker, connections, recorder):
+        async def story():
+            broker.admit("q", b"q" * 32, ["desk/*"])
+            async with connections(broker.endpoint) as connect:
+                a, q = recorder(), recorder()
+                sender = await (await connect()).open("run/a", a)
+                revoked = await ZmqBus.connect(broker.endpoint, "q", b"q" * 32)
+                mailbox = await revoked.open("desk/q", q)
+                sender.send("desk/q", b"x")
+                await q.wait("letter")
+                broker.tell(t="forget", name="q")
+                assert "revoked" in str((await a.wait("gone"))[0][2])
+                assert "no longer vouches" in str((await q.wait("link_lost"))[0][0])
+                with pytest.raises(BusClosed, match="no longer vouches"):
+                    mailbox.send("run/a", b"x")
+                await revoked.close()
+
+        run(story())
