@@ -13,7 +13,7 @@ from typing import Any
 DIRECTIVE = re.compile(r"\[\[(\w+)(?::(.*?))?\]\](?!\})", re.S)
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*\Z")
 _TASK = re.compile(r"(?im)^\W*(?:the\s+)?(?:task|topic|brief)\W*[:=]\W*(.+)$")
-_NOT_A_LABEL = {"JSON", "Schema", "Message", "Payload", "Label", "Fields", "One", "Answer", "Your"}
+_NOT_A_LABEL = {"JSON", "Schema", "Message", "Payload", "Label", "Fields", "One", "Answer", "Your", "PAYLOAD"}
 
 Offer = tuple[str, dict[str, Any]]
 
@@ -58,7 +58,7 @@ def _json_values(text: str) -> Iterator[tuple[Any, str]]:
         except ValueError:
             at = found.start() + 1
             continue
-        yield value, text[max(0, found.start() - 300) : found.start()]
+        yield value, text[max(0, found.start() - 2000) : found.start()]
         at = end
 
 
@@ -94,7 +94,9 @@ def _is_schema(value: Any) -> bool:
 
 
 def _words(before: str) -> list[str]:
-    return [word for word in re.findall(r"\b[A-Z]\w*", before) if word not in _NOT_A_LABEL]
+    """Names that the text before a schema may mean, the likeliest last."""
+    quoted = re.findall(r'"label":\s*"(\w+)"', before.rsplit("\n", 1)[-1])
+    return quoted or [word for word in re.findall(r"\b[A-Z]\w*", before) if word not in _NOT_A_LABEL]
 
 
 def _resolved(schema: Any, root: Any) -> Any:
@@ -112,9 +114,9 @@ def _task(prompt: str, values: list[Any]) -> str:
         return plain(lines[-1])[:200]
     for value in reversed(values):
         if isinstance(value, dict) and not _offers(value, value, "") and not _is_schema(value):
-            texts = [item for item in _leaves(value) if isinstance(item, str) and " " in item]
+            texts = [item for item in _leaves(value) if isinstance(item, str) and plain(item)]
             if texts:
-                return plain(texts[0])[:200]
+                return plain(max(texts, key=lambda text: " " in text))[:200]
     return plain(next((line for line in prompt.split("\n") if line.strip()), ""))[:200]
 
 

@@ -13,7 +13,8 @@ $HOME/.fake-claude, so `--resume` works across processes. The newest line of the
   [[unknown]]           frames of kinds nobody knows
   [[ask]]               a can_use_tool request; the answer tells what was replied. [[ask:SUBTYPE]] another request
   [[denied]]            a result with a permission denial
-  [[holder:SECONDS]]    a grandchild that keeps stdout open that long (with [[crash]]: longer than the CLI)
+  [[holder:SECONDS]]    a grandchild that keeps stdout open that long (with [[crash]]: longer than the CLI);
+                        its pid is in $HOME/holder.pid
   [[deaf]]              never read stdin again, and say nothing more
   [[later:SECONDS]]     after the result, with no turn running, send a can_use_tool request and note the reply
 
@@ -179,7 +180,8 @@ class Cli:
             self.write(type="assistant", message="not an object")
             self.write(type="user", message={"content": [None, {"type": "tool_result"}]})
         if "holder" in asked:
-            subprocess.Popen(["sleep", asked["holder"]], start_new_session=True)
+            child = subprocess.Popen(["sleep", asked["holder"]], start_new_session=True)
+            Path(os.environ["HOME"], "holder.pid").write_text(str(child.pid))
         if "crash" in asked:
             print("fake claude: crashing", file=sys.stderr, flush=True)
             if asked["crash"].startswith("SIG"):

@@ -11,7 +11,8 @@ from partyctl_plugins.claude.conversation import ClaudeConversation
 from partyctl_plugins.contract import AgentEvent, ApprovalPolicy, ConversationSpec, NativePermissions, TurnRequest
 
 FAKE = Path(__file__).parents[2] / "fakes" / "claude_cli.py"
-QUICK = {"startup_timeout_s": 10.0, "interrupt_grace_s": 0.5, "close_grace_s": 0.5, "write_timeout_s": 0.5}
+PATIENT = {"startup_timeout_s": 20.0, "interrupt_grace_s": 20.0, "close_grace_s": 0.5, "write_timeout_s": 20.0}
+"""Long where a well-behaved CLI is waited for, so that a loaded machine fails no test; a test of a limit sets it short."""
 
 
 class Desk:
@@ -38,7 +39,7 @@ class Desk:
         **options: object,
     ) -> ClaudeConversation:
         """A conversation with a CLI that misbehaves from its start as `words` say."""
-        transport = ClaudeStreamTransport({**QUICK, **options}, environ={**self.environ, "FAKE_CLAUDE": words})
+        transport = ClaudeStreamTransport({**PATIENT, **options}, environ={**self.environ, "FAKE_CLAUDE": words})
         spec = ConversationSpec(str(self.directory), NativePermissions.bypass(), approvals, resume_id=resume)
         conversation = transport.open(spec)
         self.opened.append(conversation)
