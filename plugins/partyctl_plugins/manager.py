@@ -151,6 +151,7 @@ def _imported(entry: ProviderEntry) -> object:
             why=f"its entry point is {entry.target!r}",
             fix='An entry point reads "module" or "module:attribute"',
         )
+    importlib.invalidate_caches()  # the package may have been installed after the launcher this process comes from
     plugin: object = importlib.import_module(match["module"])
     for attribute in (match["attribute"] or "").split("."):
         plugin = getattr(plugin, attribute) if attribute else plugin
