@@ -72,7 +72,8 @@ class Control:
         """Send one request without waiting for its reply.
 
         Raises:
-            NotAnswering: the host is gone, or did not take it within `timeout` seconds.
+            NotAnswering: the host did not take it within `timeout` seconds.
+            NotRunning: it has ended.
         """
         try:
             self._channel.send(pack(message), timeout=timeout)
@@ -83,7 +84,8 @@ class Control:
         """Send one request and wait for its first reply, at most `timeout` seconds.
 
         Raises:
-            NotAnswering: the host is gone, or did not answer in time.
+            NotAnswering: the host hung up, or did not answer in time.
+            NotRunning: it has ended.
             HostError: the answer is no message of this protocol.
         """
         deadline = time.monotonic() + timeout
@@ -131,9 +133,12 @@ class Control:
                 f'the host of party "{self.party}" sent what is no message of the control protocol', why=str(error)
             ) from None
 
-    def _silent(self, seconds: float) -> NotAnswering:
+    def _silent(self, seconds: float) -> HostError:
         pid = self.pid or read_owner_pid(self.party)
-        return NotAnswering(self.party, pid, condition(pid), seconds)
+        state = condition(pid)
+        if state == "gone" and owner(self.party) is None:
+            return NotRunning(self.party)
+        return NotAnswering(self.party, pid, state, seconds)
 
 
 def connect(party: str, timeout: float = 2.0) -> Control:

@@ -63,14 +63,6 @@ class Detached:
             os.close(theirs)
         self.pid = self._process.pid
 
-    @staticmethod
-    def report(fd: int, error: PartyError) -> None:
-        """In the host: say on the pipe why it ends."""
-        holder = getattr(error, "pid", None) if isinstance(error, AlreadyRunning) else None
-        text = json.dumps({"error": str(error), "code": exit_code(error), "owner": holder})
-        with contextlib.suppress(OSError):
-            os.write(fd, _FAILED + text.encode()[: select.PIPE_BUF - 1])
-
     def await_lock(self, limit: float = LOCK_LIMIT) -> None:
         """Wait until the host holds the party's lock.
 
@@ -164,6 +156,25 @@ class Detached:
         os.close(self._report)
         # The host outlives this command; without a return code Popen would complain about that when collected.
         self._process.returncode = 0
+
+
+@contextlib.contextmanager
+def reporting(fd: int) -> Iterator[None]:
+    """In the detached host: tell the starter at the other end of the pipe `fd` why the host ends, if it fails."""
+    # The host's children must not keep the starter waiting for the end of its pipe, and a starter that has left must
+    # not fail the host: as long as we can read the pipe ourselves, no write to it fails for want of a reader.
+    os.set_inheritable(fd, False)
+    held = (os.dup(fd), os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+    try:
+        yield
+    except PartyError as error:
+        holder = error.pid if isinstance(error, AlreadyRunning) else None
+        text = json.dumps({"error": str(error), "code": exit_code(error), "owner": holder})
+        os.write(held[0], _FAILED + text.encode()[: select.PIPE_BUF - 1])
+        raise
+    finally:
+        for descriptor in held:
+            os.close(descriptor)
 
 
 def follow(party: str, limit: float) -> None:

@@ -29,16 +29,15 @@ _MARGIN = 20.0
 def command(file: Path | None, party: str | None, timeout: float, now: bool) -> int:
     """Stop a party; see the module's text, which is the manual page."""
     name = chosen_party(file, party)
+    limit = (0.0 if now else timeout) + _MARGIN
     try:
-        control = connect(name)
+        with connect(name) as control:
+            control.send({"t": "down", "timeout": timeout, "now": now}, limit)
+            _watch(control, limit)
+            pid = control.pid
     except NotRunning:
         say(f'party "{name}" is not running')
         return 0
-    limit = (0.0 if now else timeout) + _MARGIN
-    with control:
-        control.send({"t": "down", "timeout": timeout, "now": now}, limit)
-        _watch(control, limit)
-        pid = control.pid
     if not await_free(name, pid, _MARGIN):
         raise NotAnswering(name, pid, condition(pid), limit)
     say(f'party "{name}" is down')

@@ -92,7 +92,8 @@ def _draw(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    # No style at all: then NO_COLOR and TERM=dumb have nothing to take away.
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="")
     for heading in headings:
         table.add_column(heading, overflow="fold")
     for row in rows:

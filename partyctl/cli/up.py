@@ -12,19 +12,17 @@ Exit codes: 0 ended after a drain, or started; 1 the party gave up; 4 not ready 
 running; 7 the configuration or a confinement is refused; 130 or 143 stopped by a second signal.
 """
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
 import click
 
-from partyctl.cli.detach import Detached, follow
+from partyctl.cli.detach import Detached, follow, reporting
 from partyctl.cli.options import party_options
 from partyctl.cli.output import say
 from partyctl.config import PartyConfig, check_enforceable, load
 from partyctl.control import await_owner, owner
 from partyctl.errors import AlreadyRunning
-from partyctl_base.errors import PartyError
 
 _ATTEMPTS = 3
 """A lock that is held by nobody was only being looked at, by `status` for example: ask again."""
@@ -72,16 +70,8 @@ def command(
 def _foreground(config: PartyConfig, report_fd: int | None) -> int:
     if report_fd is None:
         return _serve(config, None)
-    # The host's children must not keep the starter waiting for the end of its pipe.
-    os.set_inheritable(report_fd, False)
-    report = os.dup(report_fd)
-    try:
+    with reporting(report_fd):
         return _serve(config, report_fd)
-    except PartyError as error:
-        Detached.report(report, error)
-        raise
-    finally:
-        os.close(report)
 
 
 def _serve(config: PartyConfig, ready_fd: int | None) -> int:

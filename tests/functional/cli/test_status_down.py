@@ -1,6 +1,9 @@
 """`status` and `down` against a host that is nothing but a lock and a socket."""
 
+import contextlib
 import json
+import os
+import pty
 import signal
 import subprocess
 
@@ -29,6 +32,23 @@ def test_a_running_party_is_shown_whole_off_a_terminal(partyctl: Cli) -> None:
     assert worker[0] == STATUS["workers"][0]["name"]  # type: ignore[index]
     assert worker[-2:] == ["unconfined", "node/0"]
     assert "up 1m 3s" in done.stdout
+
+
+def test_on_a_terminal_a_table_is_drawn_without_escapes(partyctl: Cli) -> None:
+    terminal, ours = pty.openpty()
+    environment = {**partyctl.environment, "TERM": "xterm-256color", "COLUMNS": "140"}
+    with FakeHost(partyctl.runtime / "p"):
+        command = partyctl.command("status", "--party", "p")
+        subprocess.run(command, env=environment, stdout=ours, stderr=ours, timeout=60, check=True)
+    os.close(ours)
+    shown = b""
+    with contextlib.suppress(OSError):  # a terminal whose other end is closed reads as an error
+        while part := os.read(terminal, 65536):
+            shown += part
+    os.close(terminal)
+    assert "────" in shown.decode()
+    assert b"CONFINEMENT" in shown
+    assert b"\x1b" not in shown
 
 
 def test_a_running_party_is_shown_as_json_and_as_it_is(partyctl: Cli) -> None:

@@ -84,11 +84,20 @@ def test_an_answer_that_is_no_message_is_an_error(runtime: Path) -> None:
         control.request({"t": "status"}, 5)
 
 
-def test_a_request_has_its_limit() -> None:
+def test_a_request_has_its_limit(runtime: Path) -> None:
     near, far = Channel.pair()
-    with Control("p", near) as control, pytest.raises(NotAnswering, match=r"within 0\.05 s"):
-        control.request({"t": "status"}, 0.05)
+    with Control("p", near) as control:
+        control.pid = os.getpid()
+        with pytest.raises(NotAnswering, match=r"within 0\.05 s"):
+            control.request({"t": "status"}, 0.05)
     far.close()
+
+
+def test_a_host_that_ends_during_a_request_is_not_running(runtime: Path) -> None:
+    with FakeHost(runtime / "p") as host, connect("p") as control:
+        host.kill()
+        with pytest.raises(NotRunning):
+            control.request({"t": "status"}, 5)
 
 
 def test_the_owner_is_who_holds_the_lock(runtime: Path) -> None:

@@ -1,0 +1,156 @@
+"""`up` with the real host: in the foreground, detached, twenty at once, after a crash, and when it goes wrong."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from partyctl.control import is_held
+from partyctl_base.process import is_alive
+
+from .conftest import Cli
+
+
+@pytest.fixture(autouse=True)
+def ended(partyctl: Cli) -> Iterator[None]:
+    """Whatever a test left running is stopped, and a host that does not stop fails the test."""
+    yield
+    if (pid := named(partyctl)) is not None and is_held(lock(partyctl)):
+        partyctl("down", "--now")
+        if is_alive(pid):
+            os.kill(pid, signal.SIGKILL)
+            pytest.fail(f"the host {pid} did not stop")
+
+
+def lock(partyctl: Cli) -> Path:
+    return partyctl.runtime / "default" / "lock"
+
+
+def named(partyctl: Cli) -> int | None:
+    """The process that the lock file names."""
+    try:
+        return int(json.loads(lock(partyctl).read_text())["pid"])
+    except (OSError, ValueError):
+        return None
+
+
+def until(true: Callable[[], object], seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def processes(partyctl: Cli) -> set[int]:
+    document = json.loads(partyctl("status", "--json").stdout)
+    parts = [document, document["broker"], document["launcher"], *document["nodes"]]
+    return {part["pid"] for part in parts}
+
+
+def test_a_party_comes_up_detached_is_seen_and_leaves_nothing(partyctl: Cli) -> None:
+    up = partyctl("up", "-d", "--wait", "--nodes", "2")
+    assert (up.returncode, up.stdout) == (0, "")
+    assert 'party "default" is ready' in up.stderr
+    assert partyctl("status", "--check").returncode == 0
+    pids = processes(partyctl)
+    assert len(pids) == 5
+    down = partyctl("down")
+    assert down.returncode == 0
+    assert not {pid for pid in pids if is_alive(pid)}
+    assert not is_held(lock(partyctl))
+    assert not [path for path in lock(partyctl).parent.rglob("*") if path.is_socket()]
+
+
+def test_detaching_without_wait_returns_when_the_lock_is_held(partyctl: Cli) -> None:
+    up = partyctl("up", "-d", "--nodes", "1")
+    assert up.returncode == 0
+    assert is_held(lock(partyctl))
+    assert f"pid {named(partyctl)}" in up.stderr
+    assert partyctl("up", "--wait", "--ok-if-running").returncode == 0
+    assert partyctl("status", "--check").returncode == 0
+
+
+def test_the_first_interrupt_drains_a_party_in_the_foreground(partyctl: Cli) -> None:
+    host = partyctl.start("up", "--nodes", "1")
+    try:
+        assert host.stderr is not None
+        assert "is up" in host.stderr.readline()
+        host.send_signal(signal.SIGINT)
+        _, told = host.communicate(timeout=30)
+    finally:
+        host.kill()
+        host.wait()
+    assert host.returncode == 0
+    assert "Traceback" not in told
+
+
+def test_of_twenty_at_once_one_runs_and_nineteen_name_it(partyctl: Cli) -> None:
+    starters = [partyctl.start("up", "--nodes", "1") for _ in range(20)]
+    try:
+        until(lambda: sum(starter.poll() is None for starter in starters) == 1, 80)
+        (runs,) = (starter for starter in starters if starter.poll() is None)
+        refused = [(starter.returncode, starter.communicate()[1]) for starter in starters if starter is not runs]
+        assert [code for code, _ in refused] == [5] * 19
+        assert all(f"(pid {runs.pid})" in told for _, told in refused)
+        until(lambda: partyctl("status", "--check").returncode == 0)
+        assert partyctl("down").returncode == 0
+    finally:
+        for starter in starters:
+            starter.kill()
+            starter.communicate()
+
+
+def test_what_a_crash_leaves_does_not_stop_a_start(partyctl: Cli) -> None:
+    assert partyctl("up", "-d", "--wait", "--nodes", "1").returncode == 0
+    pids = processes(partyctl)
+    pid = named(partyctl)
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: not [pid for pid in pids if is_alive(pid)], 3)
+    assert "not running" in partyctl("status").stdout
+    assert partyctl("up", "-d", "--wait", "--nodes", "1").returncode == 0
+
+
+def test_a_host_that_cannot_start_says_why_through_its_starter(partyctl: Cli) -> None:
+    deep = str(partyctl.runtime / ("d" * 110))
+    up = partyctl("up", "-d", "--wait", PARTYCTL_RUNTIME_DIR=deep)
+    assert up.returncode == 7
+    assert up.stderr.startswith("partyctl: error: the socket path is")
+    assert up.stderr.count("PARTYCTL_RUNTIME_DIR") == 1
+
+
+def test_a_host_that_is_not_ready_in_time_is_ended(partyctl: Cli) -> None:
+    up = partyctl("up", "-d", "--wait", "--wait-timeout", "0", "--nodes", "1")
+    assert up.returncode == 4
+    assert "was not ready within 0 s" in up.stderr
+    assert not is_held(lock(partyctl))
+
+
+def starting(partyctl: Cli) -> "tuple[subprocess.Popen[str], int]":
+    """A starter that waits, and the host it waits for."""
+    starter = partyctl.start("up", "--wait", "--nodes", "1")
+    until(lambda: named(partyctl))
+    pid = named(partyctl)
+    assert pid is not None
+    return starter, pid
+
+
+def test_a_host_that_is_killed_before_it_is_ready_is_reported(partyctl: Cli) -> None:
+    starter, pid = starting(partyctl)
+    os.kill(pid, signal.SIGKILL)
+    _, told = starter.communicate(timeout=30)
+    assert starter.returncode == 1
+    assert "the host ended before it was ready: killed by signal 9" in told
+
+
+def test_an_interrupted_starter_takes_its_host_with_it(partyctl: Cli) -> None:
+    starter, pid = starting(partyctl)
+    starter.send_signal(signal.SIGINT)
+    starter.communicate(timeout=30)
+    assert starter.returncode == 130
+    assert not is_alive(pid)
