@@ -16,7 +16,7 @@ from partyctl_confinement import messages
 from partyctl_confinement.environment import WORKER_ALLOW, scrubbed
 from partyctl_confinement.launcher import Launcher
 from partyctl_confinement.nursery import Nursery, raise_nofile
-from partyctl_confinement.title import TitleArea
+from partyctl_confinement.title import TitleArea, forget_first_environment
 
 _FAILED = 1
 
@@ -35,9 +35,10 @@ def main(arguments: list[str] | None = None) -> int:
         area = TitleArea.of_this_process()
         _settle()
         _preload([name for name in options.preload.split(",") if name])
-        if options.records is not None:
-            options.records.mkdir(mode=0o700, parents=True, exist_ok=True)
-        nursery = Nursery(records_directory=options.records, nofile=raise_nofile(), area=area)
+        records = options.records and options.records.absolute()
+        if records:
+            records.mkdir(mode=0o700, parents=True, exist_ok=True)
+        nursery = Nursery(records_directory=records, nofile=raise_nofile(), area=area)
     except Exception as error:
         with contextlib.suppress(ChannelClosed, TimeoutError):
             control.send(messages.failed(f"{type(error).__name__}: {error}"), timeout=1.0)
@@ -61,6 +62,7 @@ def _settle() -> None:
     inherited = scrubbed(os.environ, WORKER_ALLOW)
     os.environ.clear()
     os.environ.update(inherited)
+    forget_first_environment()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # A worker that is killed loses what it had not flushed.

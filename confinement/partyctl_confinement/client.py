@@ -8,6 +8,7 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 import msgpack
 
@@ -128,6 +129,7 @@ class LauncherClient:
                 await self._send(request)
                 return await answer
         except TimeoutError as error:
+            self._decline(answer)
             raise SpawnTimedOut(
                 f"the launcher did not start a worker within {timeout:g} s", where=name, why="the machine is overloaded"
             ) from error
@@ -156,23 +158,32 @@ class LauncherClient:
     async def _read(self) -> None:
         try:
             while (received := await self._channel.receive()) is not None:
-                message = msgpack.unpackb(received.data)
-                kind, worker_id = message["t"], message["id"]
-                if kind == "spawned":
-                    await self._spawned(worker_id, message["pid"], message["confinement"], received.fds)
-                elif kind == "refused":
-                    self._refused(worker_id, message["request"], message["why"])
-                elif kind == "exited":
-                    self._exited(worker_id, message)
+                try:
+                    await self._hear(msgpack.unpackb(received.data), received.fds)
+                except (ValueError, LookupError, TypeError):
+                    # Not our launcher's words: whatever is at the other end, it starts no worker for us.
+                    for fd in received.fds:
+                        os.close(fd)
+                    break
         finally:
             self._lose("launcher-lost")
+
+    async def _hear(self, message: Mapping[str, Any], fds: tuple[int, ...]) -> None:
+        kind, worker_id = message["t"], message["id"]
+        if kind == "spawned":
+            await self._spawned(worker_id, message["pid"], message["confinement"], fds)
+        elif kind == "refused":
+            self._refused(worker_id, message["request"], message["why"])
+        elif kind == "exited":
+            self._exited(worker_id, message)
 
     async def _spawned(self, worker_id: str, pid: int, confinement: str, fds: tuple[int, ...]) -> None:
         answer = self._asked.get(worker_id)
         if answer is None or answer.done():
             for fd in fds:
                 os.close(fd)
-            await self._send({"t": "kill", "id": worker_id})
+            with contextlib.suppress(LauncherLost):  # and the worker with it
+                await self._send({"t": "kill", "id": worker_id})
             return
         channel = AsyncChannel(Channel(socket.socket(fileno=fds[0])))
         hired = Hired(self, worker_id, pid, channel, confinement)
@@ -180,7 +191,7 @@ class LauncherClient:
         answer.set_result(hired)
 
     def _decline(self, answer: "asyncio.Future[Hired]") -> None:
-        """The worker came in the same moment as the cancellation of whoever asked for it."""
+        """The worker came in the very moment in which whoever asked for it was cancelled, or lost patience."""
         if not answer.done() or answer.cancelled() or answer.exception() is not None:
             return
         answer.result().channel.close()
@@ -193,11 +204,11 @@ class LauncherClient:
         if request == "spawn" and answer is not None and not answer.done():
             answer.set_exception(SpawnRefused("the launcher refused to start a worker", where=worker_id, why=why))
 
-    def _exited(self, worker_id: str, message: Mapping[str, object]) -> None:
+    def _exited(self, worker_id: str, message: Mapping[str, Any]) -> None:
         hired = self._hired.pop(worker_id, None)
         if hired is not None:
             fields = {name: message[name] for name in ("pid", "status", "signal", "stderr", "cause")}
-            hired._ended(ExitNotice(**fields))  # type: ignore[arg-type]  # the launcher's own message
+            hired._ended(ExitNotice(**fields))
 
     def _lose(self, cause: str) -> None:
         """No more answers and notices will come. The first cause counts."""

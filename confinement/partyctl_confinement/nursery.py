@@ -142,8 +142,7 @@ class Nursery:
                 nofile=self._nofile,
                 area=self._area,
             )
-            for stream in (sys.stdout, sys.stderr):
-                stream.flush()
+            _flush_output()
             pid = os.fork()
             if pid == 0:
                 child.run(plan)
@@ -223,6 +222,13 @@ class Nursery:
                 if not piece:
                     break
                 worker.tail.feed(piece)
+
+
+def _flush_output() -> None:
+    """What the launcher printed is its own: a worker must not print it again."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # the host's terminal may be gone
+            stream.flush()
 
 
 def raise_nofile() -> int:

@@ -43,8 +43,8 @@ def write(directory: Path, record: ProcessIdentity) -> None:
 
 
 def remove(directory: Path, pid: int) -> None:
-    """Take the record of `pid` away, if there is one."""
-    with contextlib.suppress(FileNotFoundError):
+    """Take the record of `pid` away, if there is one. One that cannot be removed is stale, and found to be so later."""
+    with contextlib.suppress(OSError):
         (directory / f"{pid}{_SUFFIX}").unlink()
 
 

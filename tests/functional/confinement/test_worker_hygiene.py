@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import resource
 import signal
 
 import pytest
@@ -47,6 +48,14 @@ def test_a_worker_has_no_descriptor_but_its_standard_ones_and_the_channel(report
 
 def test_a_worker_gets_the_allowed_environment_only(report) -> None:
     assert set(report["environment"]) == {"PATH", "LANG"}
+
+
+def test_a_worker_cannot_read_what_the_launcher_was_started_with(report) -> None:
+    assert report["first_environment"].strip("\0") == ""
+
+
+def test_a_worker_may_open_as_many_files_as_the_host(report) -> None:
+    assert report["nofile"] == resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
 def test_a_worker_does_not_inherit_the_ignored_signals_of_the_launcher(report) -> None:

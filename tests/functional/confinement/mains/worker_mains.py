@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import resource
 import signal
 import sys
 import threading
@@ -56,7 +57,6 @@ def closes_its_output(channel: Channel) -> int:
 
 def describes_itself(channel: Channel) -> int:
     """Reports what it finds around itself."""
-    os.system("exit 0")
     status = Path("/proc/self/status").read_text(encoding="ascii")
     mask = os.umask(0)
     report = {
@@ -67,12 +67,13 @@ def describes_itself(channel: Channel) -> int:
         "stdin": os.read(0, 10).decode(),
         "umask": mask,
         "environment": dict(os.environ),
+        "first_environment": Path("/proc/self/environ").read_bytes().decode(),
         "no_new_privileges": "NoNewPrivs:\t1" in status,
         "ignored": int(next(x for x in status.splitlines() if x.startswith("SigIgn")).split()[1], 16),
         "threads": threading.active_count(),
         "directory": os.getcwd(),
         "modules": sorted(sys.modules),
-        "nofile": __import__("resource").getrlimit(7)[0],
+        "nofile": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
         "command": Path("/proc/self/cmdline").read_bytes().rstrip(b"\0").decode(),
     }
     channel.send(json.dumps(report).encode())
@@ -96,14 +97,13 @@ def runs_away(channel: Channel) -> int:
     directory = _directory(channel)
     if os.fork() == 0:
         os.setsid()
-        (directory / "runner.started").touch()
         stop_at = time.monotonic() + 30
         while time.monotonic() < stop_at:
             if os.fork() != 0:
                 os._exit(0)
             (directory / "runner.latest").write_text(str(os.getpid()), encoding="ascii")
         os._exit(0)
-    _until((directory / "runner.started").exists)
+    _until((directory / "runner.latest").exists)
     channel.send(b"ready")
     return echo(channel)
 
