@@ -207,15 +207,20 @@ class TestTurns:
         assert forked.ending().status == 0
 
     def test_an_interrupt_that_raises_leaves_the_turn_alone(self, forked: Any, write: Write) -> None:
-        raising = turn_body("emit(AssistantText('on'))\ntime.sleep(0.4)\nreturn TurnResult(text='done')").replace(
-            "    def interrupt(self):\n        pass", "    def interrupt(self):\n        raise SystemExit"
+        raising = "import threading\ncalled = threading.Event()\n" + turn_body(
+            "emit(AssistantText('on'))\nreturn TurnResult(text='done', interrupted=not called.wait(10))"
+        ).replace(
+            "    def interrupt(self):\n        pass", "    def interrupt(self):\n        called.set()\n        1 / 0"
         )
         ready(forked, write(raising))
         forked.turn("turn-1")
         forked.receive_event(AssistantText)
         forked.send(Interrupt("turn-1"))
-        assert forked.receive(Result).result.text == "done"
-        assert "SystemExit" in forked.log()
+        result = forked.receive(Result).result
+        assert (result.text, result.interrupted) == ("done", False)
+        forked.turn("turn-2")  # which begins when that interrupt has returned
+        forked.receive(Result)
+        assert "ZeroDivisionError" in forked.log()
 
     def test_a_turn_that_had_not_come_to_listen_gets_its_interrupt_again(self, forked: Any, write: Write) -> None:
         slow = turn_body(
