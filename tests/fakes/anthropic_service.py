@@ -78,6 +78,11 @@ def earlier_answers(body: dict[str, Any]) -> list[str]:
     return [block["text"] for message in said for block in blocks(message) if block["type"] == "text"]
 
 
+def earlier_prompts(body: dict[str, Any]) -> list[str]:
+    said = [message for message in body.get("messages", []) if message["role"] == "user"]
+    return [block["text"] for message in said for block in blocks(message) if block["type"] == "text"]
+
+
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: "Service"
@@ -171,7 +176,7 @@ class Handler(BaseHTTPRequestHandler):
         elif "recall" in asked:
             parts = [" | ".join(earlier_answers(body))]
         else:
-            parts = [asked.get("say") or author(prompt) or "ok"]
+            parts = [asked.get("say") or author(prompt, earlier_prompts(body)) or "ok"]
         deltas = [{"type": "text_delta", "text": part} for part in parts]
         return {"type": "text", "text": ""}, deltas, {"type": "text", "text": "".join(parts)}
 

@@ -7,7 +7,7 @@ the first label on offer (or the one a `[[label:NAME]]` directive names), every 
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 DIRECTIVE = re.compile(r"\[\[(\w+)(?::(.*?))?\]\](?!\})", re.S)
@@ -35,17 +35,22 @@ def plain(text: str) -> str:
     return " ".join(DIRECTIVE.sub("", text).split())
 
 
-def author(prompt: str) -> str | None:
-    """The answer to a cast's prompt as JSON text; None if the prompt does not ask for a labelled message."""
+def author(prompt: str, earlier: Sequence[str] = ()) -> str | None:
+    """The answer to a cast's prompt as JSON text; None if the prompt does not ask for a labelled message.
+
+    Args:
+        prompt: the newest prompt.
+        earlier: those before it, oldest first: the task is looked for there if the newest prompt has none.
+    """
     if "label" not in prompt or "payload" not in prompt:
         return None
-    values = list(_json_values(prompt))
-    offers = [offer for value, before in values for offer in _offers(value, value, before)]
+    offers = [offer for value, before in _json_values(prompt) for offer in _offers(value, value, before)]
     if not offers:
         return None
     wanted = directives(prompt).get("label")
     label, schema = next((offer for offer in offers if offer[0] == wanted), offers[0])
-    quote = f'{label} on "{_task(prompt, [value for value, _ in values])}"'
+    task = next(filter(None, map(_task, (prompt, *earlier))), "nothing")
+    quote = f'{label} on "{task}"'
     return json.dumps({"label": label, "payload": _fill(schema, schema, quote)})
 
 
@@ -108,16 +113,16 @@ def _resolved(schema: Any, root: Any) -> Any:
     return root
 
 
-def _task(prompt: str, values: list[Any]) -> str:
-    """What the prompt is about: its task line, else the newest message in it, else its first line."""
+def _task(prompt: str) -> str:
+    """What a prompt is about: its task line, else the newest message in it that says something, else ""."""
     if lines := _TASK.findall(prompt):
         return plain(lines[-1])[:200]
-    for value in reversed(values):
+    for value, _ in reversed(list(_json_values(prompt))):
         if isinstance(value, dict) and not _offers(value, value, "") and not _is_schema(value):
             texts = [item for item in _leaves(value) if isinstance(item, str) and plain(item)]
             if texts:
                 return plain(max(texts, key=lambda text: " " in text))[:200]
-    return plain(next((line for line in prompt.split("\n") if line.strip()), ""))[:200]
+    return ""
 
 
 def _leaves(value: Any) -> Iterator[Any]:

@@ -44,6 +44,7 @@ class Cli:
         self.words = os.environ.get("FAKE_CLAUDE", "").split()
         self.argv = argv
         self.queued: list[Frame] = []
+        self.prompts: list[str] = []
         self.exit_status = 0
         resumed = [word.partition("=")[2] for word in argv if word.startswith("--resume=")]
         self.session = resumed[0] if resumed else str(uuid.uuid4())
@@ -149,6 +150,7 @@ class Cli:
     def turn(self, frame: Frame) -> None:
         text = frame["message"]["content"]
         asked = directives(text)
+        self.prompts.append(text)
         for state in ("queued", "started"):
             self.write(type="command_lifecycle", command_uuid=frame["uuid"], state=state, session_id=self.session)
         self.write(type="system", subtype="init", session_id=self.session, model="fake", tools=["Bash"])
@@ -201,7 +203,7 @@ class Cli:
             return json.dumps(self.ask(asked["ask"] or "can_use_tool"))
         if "long" in asked:
             return "x" * int(asked["long"])
-        return asked.get("say") or author(prompt) or "ok"
+        return asked.get("say") or author(prompt, self.prompts) or "ok"
 
     def answer(self, text: str, split: bool, denials: list[Frame]) -> None:
         self.answers.append(text)

@@ -12,7 +12,7 @@ from partyctl_plugins.contract import AgentEvent, ApprovalPolicy, ConversationSp
 
 FAKE = Path(__file__).parents[2] / "fakes" / "claude_cli.py"
 PATIENT = {"startup_timeout_s": 20.0, "interrupt_grace_s": 20.0, "close_grace_s": 0.5, "write_timeout_s": 20.0}
-"""Long where a well-behaved CLI is waited for, so that a loaded machine fails no test; a test of a limit sets it short."""
+"""Long where a good CLI is waited for, so that a loaded machine fails no test; a test of a limit sets it short."""
 
 
 class Desk:

@@ -93,3 +93,9 @@ def test_it_stalls_the_first_tries_only_if_told_a_number(service: Service) -> No
         assert "message_stop" in service.post(user("[[stall:1:1]]"), stream=True)
         waits.append(time.monotonic() - began)
     assert waits[0] >= 1.0 > waits[1]
+
+
+def test_an_author_remembers_the_task_when_the_newest_message_says_nothing(service: Service) -> None:
+    answer = {"role": "assistant", "content": [{"type": "text", "text": "{}"}]}
+    approval = CAST.replace('Task {"topic": "tea [[stall:60:0]]"}', "Approve {}")
+    assert json.loads(service.text(user(CAST), answer, user(approval)))["payload"] == {"text": 'Draft on "tea"'}
