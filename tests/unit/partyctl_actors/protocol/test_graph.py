@@ -91,3 +91,17 @@ def test_steps_may_be_nested_ten_thousand_deep() -> None:
         loops = loop(loops)
     assert len(Protocol(deep).graph.states) == 10_002
     assert shape(Protocol(loops).graph) == [({"X": 1, "Y": 2}, 10_001 - 1), ({"X": 1, "Y": 2}, 1), None]
+
+
+def test_steps_that_only_repeat_are_compiled_once_whatever_follows_them() -> None:
+    row: list[Step] = [send(A, B, X), repeat()]
+    for _ in range(40):
+        row = [choose(A, B, {X: row, Y: []}), choose(B, A, {X: row, Y: repeat()})]
+    assert len(Protocol(loop(send(A, B, Y), row)).graph.states) == 2 * 40 + 2
+
+
+def test_steps_without_a_repeat_are_compiled_once_whatever_loop_they_are_in() -> None:
+    step = send(A, B, X)
+    for _ in range(40):
+        step = choose(A, B, {X: [step], Y: loop(send(A, B, Y), step)})
+    assert len(Protocol(step).graph.states) == 3 * 40 + 2

@@ -89,6 +89,15 @@ def test_a_role_is_finished_when_the_others_go_on_for_ever_without_it() -> None:
     assert project(protocol, C).states == (ReceiveState(A, {"X": 1}), EndState())
 
 
+def test_a_loop_that_the_role_may_be_passed_over_in_can_be_entered_anywhere() -> None:
+    sometimes = choose(A, B, {X: [send(A, C, X)], Y: []})
+    protocol = Protocol(loop(sometimes, choose(B, A, {X: repeat(), Y: []})), send(A, C, Z))
+    assert project(protocol, C).states == (
+        ReceiveState(A, {"X": 0, "Z": 1}),
+        EndState(),
+    )
+
+
 def test_an_inner_loop_without_the_role_does_not_end_its_part_in_the_outer_one() -> None:
     protocol = Protocol(loop(send(A, C, X), loop(choose(B, A, {Y: repeat(), Z: []})), repeat()))
     assert project(protocol, C).states == (ReceiveState(A, {"X": 0}),)
