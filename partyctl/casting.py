@@ -24,7 +24,9 @@ def cast_from(config: PartyConfig, protocol: Protocol) -> dict[Role, Participant
 def _participant(role: RoleConfig, config: PartyConfig) -> Participant:
     if role.provider is None or role.permissions is None or role.approvals is None:
         raise ConfigError(
-            f"role {role.name} is a person's, and this command has no desk", file=config.source, key=f"roles.{role.name}",
+            f"role {role.name} is a person's, and this command has no desk",
+            file=config.source,
+            key=f"roles.{role.name}",
             fix="Make the Session in Python with ap.Human(desk), or name a provider",
         )
     return Agent(

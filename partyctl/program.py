@@ -109,7 +109,9 @@ def _find(module: ModuleType, path: Path, name: str | None) -> Session | Protoco
             return found
         if names:
             raise ProgramError(
-                f"the file has several of kind {wanted.__name__}", where=str(path), why=", ".join(sorted(names)),
+                f"the file has several of kind {wanted.__name__}",
+                where=str(path),
+                why=", ".join(sorted(names)),
                 fix=f"Name one: partyctl run {path.name}:{names[0]}",
             )
     raise ProgramError("the file has no Session and no Protocol", where=str(path), fix="Make one at module level")

@@ -1,7 +1,7 @@
 """Running a file's session: in this process, or by the nodes of a running host. Both tell the same events.
 
-    started {run, place} · worker {role, provider, pid, confinement} · delivered {sender, receiver, label, payload}
-    ended {run, messages}
+started {run, place} · worker {role, provider, pid, confinement} · delivered {sender, receiver, label, payload}
+ended {run, messages}
 """
 
 import asyncio

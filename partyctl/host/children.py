@@ -17,6 +17,7 @@ from partyctl_base.channel import Channel, ChannelClosed
 from partyctl_base.process import children
 from partyctl_confinement import reaper
 
+
 @dataclass(slots=True)
 class Child:
     """One living or dead child process and the channel to it."""

@@ -175,9 +175,18 @@ class Tree:
 
     async def _start_node(self, name: str, restarts: int) -> None:
         principal = await self.admit(name, (name, "run/*", "session/*"))
-        child = await self._launch(name, "partyctl.node", ("--name", name), restarts, begin={
-            "t": "begin", "endpoint": self.endpoint, "principal": principal.name, "secret": principal.secret,
-        })
+        child = await self._launch(
+            name,
+            "partyctl.node",
+            ("--name", name),
+            restarts,
+            begin={
+                "t": "begin",
+                "endpoint": self.endpoint,
+                "principal": principal.name,
+                "secret": principal.secret,
+            },
+        )
         await self._lend_launcher(child)
 
     async def _lend_launcher(self, node: Child) -> None:
@@ -254,4 +263,3 @@ class Tree:
 def describe(code: int) -> str:
     """How a process ended, from the exit code that `os.waitstatus_to_exitcode` gives."""
     return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with status {code}"
-

@@ -1,8 +1,8 @@
 """The node's side of a code host: the process that imports the user's file, one per digest.
 
-    node -> code host   import {path, cwd, env, config, endpoint, principal, secret}
-                        run {run, name} · start {run} · over {run}
-    code host -> node   imported · planned {run, plan} · failed {run?, error}
+node -> code host   import {path, cwd, env, config, endpoint, principal, secret}
+                    run {run, name} · start {run} · over {run}
+code host -> node   imported · planned {run, plan} · failed {run?, error}
 """
 
 import asyncio
@@ -81,13 +81,16 @@ class CodeHost:
             if answer.done():
                 reply: Map = answer.result()
                 if reply["t"] == "failed":
-                    raise ProgramError(str(reply["what"]), **{name: str(reply[name]) for name in ("where", "why", "fix")})
+                    raise ProgramError(
+                        str(reply["what"]), **{name: str(reply[name]) for name in ("where", "why", "fix")}
+                    )
                 return reply
             if exiting.done():
                 raise await self.lost()
             doing = "imported" if not run else "asked for its session"
             raise ProgramError(
-                f"the file was not {doing} within {limit:.0f} s", where=self.program.path,
+                f"the file was not {doing} within {limit:.0f} s",
+                where=self.program.path,
                 fix="Keep what takes long out of the file's top level",
             )
         finally:

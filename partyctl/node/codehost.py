@@ -79,7 +79,13 @@ class CodeHost:
         os.chdir(str(order["cwd"]))
         self._path = Path(str(order["path"]))
         self._config = load_config(Path(str(order["config"])) if order.get("config") else None)
-        self._module = import_program(self._path, expected=str(order["digest"]))
+        try:
+            self._module = import_program(self._path, expected=str(order["digest"]))
+        except KeyboardInterrupt:
+            # Nobody can press Ctrl-C here: the file raised it.
+            raise ProgramError(
+                "the file could not be imported", where=str(self._path), why="KeyboardInterrupt"
+            ) from None
         secret = order["secret"]
         assert isinstance(secret, bytes)
         self._bus = await ZmqBus.connect(str(order["endpoint"]), str(order["principal"]), secret)
@@ -91,7 +97,8 @@ class CodeHost:
         missing = session.missing
         if missing:
             raise ProgramError(
-                f"nobody plays {', '.join(role.name for role in missing)}", where=str(self._path),
+                f"nobody plays {', '.join(role.name for role in missing)}",
+                where=str(self._path),
                 fix="Cast the role in the Session, or in party.toml under [roles]",
             )
         self._sessions[str(order["run"])] = session
@@ -100,9 +107,7 @@ class CodeHost:
         plan = {
             "protocol": definition(session.protocol),
             "agents": agents,
-            "allowance": {
-                name: getattr(allowance, name) for name in ("steps", "unfoldings", "tokens", "wall_clock")
-            },
+            "allowance": {name: getattr(allowance, name) for name in ("steps", "unfoldings", "tokens", "wall_clock")},
         }
         return {"t": "planned", "plan": plan}
 

@@ -47,7 +47,12 @@ class Job:
     """
 
     def __init__(
-        self, order: Order, bus: Bus, workers: WorkerSource, mailbox: Mailbox, code_host: Callable[[], Awaitable[CodeHost]]
+        self,
+        order: Order,
+        bus: Bus,
+        workers: WorkerSource,
+        mailbox: Mailbox,
+        code_host: Callable[[], Awaitable[CodeHost]],
     ) -> None:
         self.order = order
         self.state = "importing"

@@ -1,8 +1,8 @@
 """The node: takes orders from its host, runs from submitters on the bus, and keeps the code hosts they need.
 
-    host -> node    begin {endpoint, principal, secret} · launcher + descriptor · status · stop · principal {...}
-    node -> host    ready · status {runs, workers} · principal {name, claims} · dismiss {name}
-    submitter -> node   run {path, digest, cwd, name, config} · cancel
+host -> node    begin {endpoint, principal, secret} · launcher + descriptor · status · stop · principal {...}
+node -> host    ready · status {runs, workers} · principal {name, claims} · dismiss {name}
+submitter -> node   run {path, digest, cwd, name, config} · cancel
 """
 
 import asyncio

@@ -41,6 +41,12 @@ class Party:
         """The runtime directory of the party `default`."""
         return self.root / "run" / "default"
 
+    @staticmethod
+    def program(name: str) -> Path:
+        """A file to run: one of the examples, or of tests/programs."""
+        example = REPOSITORY / "examples" / name
+        return example if example.exists() else REPOSITORY / "tests" / "programs" / name
+
     def start(self, *arguments: str, program: str | None = None, **more: str) -> subprocess.Popen[str]:
         """Start `partyctl ARGUMENTS`, or `python PROGRAM ARGUMENTS`, and go on."""
         command = [sys.executable, *(["-m", "partyctl"] if program is None else [program]), *arguments]

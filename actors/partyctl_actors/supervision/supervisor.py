@@ -141,9 +141,7 @@ class Supervisor:
             await self._listener
         self._hired, self.state = None, "closed"
 
-    async def _ask(
-        self, command: records.Command, answer: type[R], limit: float | None, doing: str
-    ) -> R:
+    async def _ask(self, command: records.Command, answer: type[R], limit: float | None, doing: str) -> R:
         self._answer = asyncio.get_running_loop().create_future()
         await self._send(command)
         return await self._answered(answer, limit, doing)
@@ -211,7 +209,8 @@ class Supervisor:
         where = f"provider {provider.name!r} of {provider.package}"
         if doing in ("start", "load"):
             return PluginLoadError(
-                f"the plugin of provider {provider.name!r} did not {doing} within {limit:g} s", where=where,
+                f"the plugin of provider {provider.name!r} did not {doing} within {limit:g} s",
+                where=where,
                 fix="A plugin must not wait when it is imported",
             )
         return TurnTimeoutError(limit, where=f"{where}, {doing}", why="the worker was killed")
