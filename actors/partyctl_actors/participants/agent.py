@@ -25,13 +25,15 @@ if TYPE_CHECKING:
 StrPath: TypeAlias = str | PathLike[str]
 
 _PROVIDER_ONLY = (
-    "permissions", "approvals", "transport", "model", "cwd", "options", "confinement", "env", "executor", "clock", "ids",
-    "retry", "event_handlers",
+    "permissions", "approvals", "transport", "model", "cwd", "options", "confinement", "env", "executor", "clock",
+    "ids", "retry", "event_handlers",
 )  # fmt: skip
 
 
 class Agent:
-    """An agent that can play a role: `Agent("claude", "Write.", permissions=..., approvals=...)` or `Agent(model, "Write.")`.
+    """An agent that can play a role.
+
+    `Agent("claude", "Write.", permissions=..., approvals=...)`, or `Agent(model, "Write.")`.
 
     Args:
         source: a provider's name, a `Transport`, or a `LanguageModel`.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import threading
 from collections.abc import Awaitable, Callable
@@ -16,8 +17,8 @@ from partyctl_actors.transcript import Envelope, Log, Transcript
 T = TypeVar("T")
 
 PlainFunction: TypeAlias = Callable[[Offer, Transcript], Message | Awaitable[Message]]
-"""`function(offer, heard)`: what may be said now, and everything that was said to the role so far (the newest of a class:
-`heard.last(Ticket)`). It returns the message, or is an `async def` that does. One that is not async runs in a thread."""
+"""`function(offer, heard)`: what may be said now, and everything that was said to the role so far (`heard.last(Ticket)`
+is the newest Ticket). It returns the message, or is an `async def` that does. One that is not async runs in a thread."""
 
 
 class Function:
@@ -91,11 +92,9 @@ async def in_thread(name: str, work: Callable[[], T]) -> T:
 
     def run() -> None:
         outcome = _outcome(work)
-        try:
+        # A RuntimeError says that the run ended without waiting for this thread, and its loop with it.
+        with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(settle, outcome)
-        except RuntimeError:
-            # The run ended without waiting for this thread, and its loop with it.
-            pass
 
     threading.Thread(target=run, name=name, daemon=True).start()
     return (await done)()

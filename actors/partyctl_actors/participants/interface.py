@@ -1,8 +1,8 @@
 """Who plays a role, and what is asked of them.
 
 A participant is a value that a cast names; it may be cast in many runs at once. `bind` makes the player of one role in
-one run, and whatever is used up by playing lives in that player. To write one's own: a class with `bind`, and a class with
-the five methods of `Player` (`BasePlayer` has harmless versions of all but `author`).
+one run, and whatever is used up by playing lives in that player. To write one's own: a class with `bind`, and a class
+with the five methods of `Player` (`BasePlayer` has harmless versions of all but `author`).
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class _Reader(BasePlayer):
             raise SessionError(
                 "The script has no line left",
                 where=str(offer.role),
-                why=f"all {len(self._lines)} were said, and {' or '.join(m.label for m in offer.messages)} is asked for",
+                why=f"all {len(self._lines)} were said; asked for {' or '.join(m.label for m in offer.messages)}",
                 fix="Give the Script a line for each time the role speaks",
             )
         line = self._lines[self._next]

@@ -165,7 +165,7 @@ class Conductor:
         try:
             message = messages.decode(letter.payload)
         except messages.Malformed as error:
-            self._feed(Garbled(role, error.why, at))
+            self._feed(Garbled(role, str(error), at))
             return
         if isinstance(message, messages.Sent):
             self._feed(Sent(role, *message, at))

@@ -2,8 +2,8 @@
 
 Rules
 
-1. OPENING. Every role joins once, with the protocol's id, before the limit. When all are there they are welcomed and the
-   first interaction begins. A role that is missing at the limit, or follows another protocol, ends the run.
+1. OPENING. Every role joins once, with the protocol's id, before the limit. When all are there they are welcomed and
+   the first interaction begins. A role that is missing at the limit, or follows another protocol, ends the run.
 2. Each interaction: charge steps and unfoldings, check tokens and elapsed time; no room ends the run before anyone is
    asked. Then, if the record holds the decision, its sender is told and it is delivered; else the sender is granted the
    turn. The grant rides on the delivery that enabled it, if that goes to the same role.
@@ -11,12 +11,12 @@ Rules
    labels, with fields that fit, in time. Anything else ends the run and names the role that did it.
 4. What was said is recorded, and only then delivered. Nobody but its receiver sees it.
 5. A role that reports a failure or is gone ends the run.
-6. STOPPING. Whatever ends a run early is told to every role that is still there; the run is over when all have confirmed
-   that they stopped, or at the limit. A role that joins meanwhile is told as well. Nothing is said any more.
+6. STOPPING. Whatever ends a run early is told to every role that is still there; the run is over when all have
+   confirmed that they stopped, or at the limit. A role that joins meanwhile is told as well. Nothing is said any more.
 7. DONE. Whatever arrives is ignored.
 
-`TABLE` holds which event counts in which phase; nothing else changes a state. Events carry the time (`at`, in seconds on
-any clock that never goes back). `step` never raises and never waits; a state is a value.
+`TABLE` holds which event counts in which phase; nothing else changes a state. Events carry the time (`at`, in seconds
+on any clock that never goes back). `step` never raises and never waits; a state is a value.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ A message's own fields travel packed (`payloads`), so that a conductor forwards 
 
 from __future__ import annotations
 
+import itertools
 from typing import NamedTuple, TypeAlias
 
 import msgpack
@@ -101,44 +102,49 @@ RunMessage: TypeAlias = ToRole | ToConductor
 _number = (int,)
 _seconds = (float, int, type(None))
 _text = (str,)
+_bytes = (bytes,)
+_Fields: TypeAlias = dict[str, tuple[type, ...]]
 
-# Kind -> class and, in the order of its fields, the types each may have. The order of the keys is no part of the format.
-_KINDS: dict[str, tuple[type[RunMessage], tuple[tuple[str, tuple[type, ...]], ...]]] = {
-    "join": (Join, (("protocol", _text),)),
-    "welcome": (Welcome, ()),
-    "grant": (Grant, (("turn", _number), ("within", _seconds))),
-    "sent": (
-        Sent,
-        (("turn", _number), ("receiver", _text), ("label", _text), ("payload", (bytes,)), ("tokens", _number)),
-    ),
+# Kind -> class and, in the order of the class, its fields with the types that each may have.
+_KINDS: dict[str, tuple[type[RunMessage], _Fields]] = {
+    "join": (Join, {"protocol": _text}),
+    "welcome": (Welcome, {}),
+    "grant": (Grant, {"turn": _number, "within": _seconds}),
+    "sent": (Sent, {"turn": _number, "receiver": _text, "label": _text, "payload": _bytes, "tokens": _number}),
     "deliver": (
         Deliver,
-        (
-            ("turn", _number),
-            ("sender", _text),
-            ("label", _text),
-            ("payload", (bytes,)),
-            ("granted", (bool,)),
-            ("within", _seconds),
-        ),
+        {
+            "turn": _number,
+            "sender": _text,
+            "label": _text,
+            "payload": _bytes,
+            "granted": (bool,),
+            "within": _seconds,
+        },
     ),
-    "recalled": (Recalled, (("turn", _number), ("receiver", _text), ("label", _text), ("payload", (bytes,)))),
-    "cancel": (Cancel, (("reason", _text),)),
-    "cancelled": (Cancelled, ()),
-    "end": (End, ()),
+    "recalled": (Recalled, {"turn": _number, "receiver": _text, "label": _text, "payload": _bytes}),
+    "cancel": (Cancel, {"reason": _text}),
+    "cancelled": (Cancelled, {}),
+    "end": (End, {}),
     "failed": (
         Failed,
-        (("turn", _number), *((name, _text) for name in ("error", "text", "what", "where", "why", "fix"))),
+        {"turn": _number, **dict.fromkeys(("error", "text", "what", "where", "why", "fix"), _text)},
     ),
 }
-_NAMES: dict[type[RunMessage], str] = {kind: name for name, (kind, _) in _KINDS.items()}
+_KEYS: dict[type[RunMessage], tuple[str, tuple[str, ...]]] = {
+    kind: (name, ("t", *fields)) for name, (kind, fields) in _KINDS.items()
+}
+# All rows of types that the fields of a kind may have: one look-up instead of a check per field, because this is done
+# four times for every message that is said. Types are compared exactly: True is no number here.
+_ROWS: dict[str, frozenset[tuple[type, ...]]] = {
+    name: frozenset(itertools.product(*fields.values())) for name, (_, fields) in _KINDS.items()
+}
 
 
 def encode(message: RunMessage) -> bytes:
     """The bytes of a message."""
-    fields: dict[str, object] = {"t": _NAMES[type(message)]}
-    fields.update(zip(message._fields, message, strict=True))
-    packed = msgpack.packb(fields, unicode_errors="surrogatepass")
+    name, keys = _KEYS[type(message)]
+    packed = msgpack.packb(dict(zip(keys, (name, *message), strict=True)), unicode_errors="surrogatepass")
     assert isinstance(packed, bytes)
     return packed
 
@@ -150,19 +156,17 @@ def decode(data: bytes) -> RunMessage:
         Malformed: they are none.
     """
     try:
-        fields = msgpack.unpackb(data, unicode_errors="surrogatepass")
+        found = msgpack.unpackb(data, unicode_errors="surrogatepass")
     except (ValueError, msgpack.exceptions.UnpackException) as error:
         raise Malformed("A message of the run cannot be read", why=str(error)) from error
-    name = fields.get("t") if isinstance(fields, dict) else None
-    known = _KINDS.get(name) if isinstance(name, str) else None
-    if known is None:
+    name = found.get("t") if isinstance(found, dict) else None
+    if not isinstance(name, str) or name not in _KINDS:
         raise Malformed("A message of the run cannot be read", why="it is of no known kind")
-    kind, shape = known
-    values = []
-    for field, types in shape:
-        value = fields.get(field)
-        # `type(...) in` and not isinstance: True is no number here.
-        if type(value) not in types:
-            raise Malformed(f"A message of the run cannot be read: {name}", where=field, why=f"got {value!r:.80}")
-        values.append(value)
+    kind, fields = _KINDS[name]
+    values = [found.get(field) for field in fields]
+    if tuple(map(type, values)) not in _ROWS[name]:
+        wrong = next(field for field, value in zip(fields, values, strict=True) if type(value) not in fields[field])
+        raise Malformed(
+            f"A message of the run cannot be read: {name}", where=wrong, why=f"got {found.get(wrong)!r:.80}"
+        )
     return kind(*values)

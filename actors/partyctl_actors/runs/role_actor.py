@@ -1,12 +1,13 @@
 """The actor that plays one role of one run, in whichever process its participant lives.
 
-It follows the role's own projection and lets nothing pass that the projection does not allow, in either direction: what the
-conductor delivers, and what the participant says.
+It follows the role's own projection and lets nothing pass that the projection does not allow, in either direction: what
+the conductor delivers, and what the participant says.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 
 from partyctl_actors.errors import ConformanceError, DeadlineExceeded, SelectionError, SessionError
@@ -84,7 +85,8 @@ class RoleActor:
         try:
             self._mailbox = await self._bus.open(role_address(self._run_id, self.role), self)
             self._send(messages.Join(self._protocol.id))
-            reason = await self._over
+            # Shielded, or a cancelled task would settle it.
+            reason = await asyncio.shield(self._over)
         except asyncio.CancelledError:
             self._fail(SessionError("The role was stopped", where=self._place(), why=reason or ""))
             raise
@@ -243,11 +245,9 @@ class RoleActor:
         self.failure = error
         failed = report(error, self._turn)
         error.add_note(f"raised by {self.role}, {self._place()}")
-        try:
+        # If it cannot be sent, the conductor hears from the bus that this role is gone.
+        with contextlib.suppress(BusError):
             self._send(failed)
-        except BusError:
-            # Then the conductor hears from the bus that this role is gone.
-            pass
         self._stop(f"{self.role} failed: {failed.text or failed.error}")
 
     def _stop(self, reason: str | None) -> None:
@@ -270,11 +270,9 @@ class RoleActor:
         if self._mailbox is None:
             return
         if self._told_to_stop:
-            try:
+            # If it cannot be sent, nobody is left to be told.
+            with contextlib.suppress(BusError):
                 self._send(messages.Cancelled())
-            except BusError:
-                # Nobody is left to be told.
-                pass
         self._mailbox.close()
 
     def _disarm(self) -> None:
