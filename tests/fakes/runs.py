@@ -1,0 +1,165 @@
+"""What the tests of runs share: messages, small protocols, a loop whose clock jumps, and players that misbehave."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from partyctl_actors.participants import BasePlayer, Offer, Seat
+from partyctl_actors.protocol import Message, Protocol, choose, loop, repeat, roles, send
+from partyctl_actors.runs.messages import RunMessage, decode, encode
+from partyctl_actors.transcript import Envelope
+from partyctl_broker.port import Bus, Letter
+
+T = TypeVar("T")
+
+A, B, C = roles("A", "B", "C")
+
+
+class Ping(Message):
+    """A ping."""
+
+    text: str = ""
+
+
+class Pong(Message):
+    """A pong."""
+
+    text: str = ""
+
+
+class Stop(Message):
+    """Enough."""
+
+
+class Notice(Message):
+    """For the third."""
+
+
+one_send = Protocol(send(A, B, Ping))
+request_reply = Protocol(send(A, B, Ping), send(B, A, Pong))
+rally = Protocol(loop(send(A, B, Ping), choose(B, A, {Pong: [repeat()], Stop: []})))
+triangle = Protocol(send(A, B, Ping), send(B, C, Notice), send(A, C, Ping))
+
+
+class JumpingLoop(asyncio.SelectorEventLoop):
+    """An event loop that does not wait for timers: when nothing else is to be done, its clock jumps to the next one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._now = 0.0
+        really_select = self._selector.select  # type: ignore[attr-defined]
+
+        def select(timeout: float | None) -> Any:
+            ready = really_select(0 if timeout is not None else 5.0)
+            if timeout is None and not ready:
+                raise AssertionError("the loop waits, and nothing will ever happen")
+            if not ready and timeout:
+                self._now += timeout
+            return ready
+
+        self._selector.select = select  # type: ignore[attr-defined]
+
+    def time(self) -> float:
+        return self._now
+
+
+def jumping(work: Coroutine[Any, Any, T]) -> T:
+    """Run `work` on a loop whose clock jumps, and see that it leaves no task behind."""
+    with asyncio.Runner(loop_factory=JumpingLoop) as runner:
+
+        async def alone() -> T:
+            result = await work
+            left = asyncio.all_tasks() - {asyncio.current_task()}
+            assert not left, left
+            return result
+
+        return runner.run(alone())
+
+
+class Hanging(BasePlayer):
+    """Never answers; remembers how it was stopped. `stubborn` players do not let themselves be cancelled."""
+
+    def __init__(self, *, stubborn: bool = False) -> None:
+        self.stubborn = stubborn
+        self.asked = False
+        self.cancelled: list[str] = []
+        self.closed = 0
+
+    def bind(self, seat: Seat) -> Hanging:
+        return self
+
+    async def author(self, offer: Offer) -> Message:
+        self.asked = True
+        while True:
+            try:
+                await asyncio.sleep(3600)
+            except asyncio.CancelledError:
+                if not self.stubborn:
+                    raise
+
+    async def cancel(self, reason: str) -> None:
+        self.cancelled.append(reason)
+
+    async def close(self) -> None:
+        self.closed += 1
+
+
+class Raising(BasePlayer):
+    """Raises `error` when asked, or when told something."""
+
+    def __init__(self, error: BaseException, *, at: str = "author") -> None:
+        self.error = error
+        self.at = at
+
+    def bind(self, seat: Seat) -> Raising:
+        return self
+
+    async def author(self, offer: Offer) -> Message:
+        raise self.error
+
+    def hear(self, envelope: Envelope) -> None:
+        if self.at == "hear":
+            raise self.error
+
+
+class Peer:
+    """One end of the bus, driven by hand: what it received, decoded, and whatever it wants to send."""
+
+    def __init__(self) -> None:
+        self.heard: list[RunMessage] = []
+        self.lost: list[str] = []
+        self._news = asyncio.Event()
+
+    async def open(self, bus: Bus, address: str) -> Peer:
+        self.mailbox = await bus.open(address, self)
+        return self
+
+    def send(self, destination: str, message: RunMessage | bytes) -> None:
+        self.mailbox.send(destination, message if isinstance(message, bytes) else encode(message))
+
+    async def hears(self, kind: type[T]) -> T:
+        """Wait for a message of this kind, and take it."""
+        while True:
+            for message in self.heard:
+                if isinstance(message, kind):
+                    self.heard.remove(message)
+                    return message
+            self._news.clear()
+            await asyncio.wait_for(self._news.wait(), 60)
+
+    def letter(self, letter: Letter) -> None:
+        self.heard.append(decode(letter.payload))
+        self._news.set()
+
+    def undelivered(self, letter_id: int, destination: str, why: str) -> None:
+        self.lost.append(destination)
+        self._news.set()
+
+    def gone(self, address: str, unknown: tuple[int, ...], why: str) -> None:
+        self.lost.append(address)
+        self._news.set()
+
+    def link_lost(self, why: str) -> None:
+        self.lost.append("")
