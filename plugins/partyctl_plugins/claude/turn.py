@@ -12,6 +12,7 @@ Rules:
 """
 
 import json
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -29,6 +30,10 @@ from partyctl_plugins.events import (
     ToolCall,
     ToolResult,
 )
+
+
+PARTIAL_KEPT = 1024 * 1024
+"""Characters of an unfinished answer that are kept; a finished one comes whole in its result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +83,8 @@ class Turn:
         self._interrupt_id = ""
         self._interrupt_sent = False
         self._interrupt_replied = False
-        self._texts: list[str] = []
+        self._texts: deque[str] = deque()
+        self._texts_size = 0
         self._tools: dict[str, str] = {}
         self._denied_ids: set[str] = set()
         self._table: dict[str, Callable[[Frame], list[Step]]] = {
@@ -104,7 +110,7 @@ class Turn:
 
     @property
     def partial_text(self) -> str:
-        """The answer so far."""
+        """The answer so far, its last PARTIAL_KEPT characters at least."""
         return "\n\n".join(self._texts)
 
     @property
@@ -174,11 +180,17 @@ class Turn:
                 self.error = fault
                 steps.append(Tell(ProviderError(text)))
             elif kind == "text" and text and main:
-                self._texts.append(text)
+                self._keep(text)
                 steps.append(Tell(AssistantText(text)))
             elif kind == "thinking" and main and (thought := text_of(block, "thinking")):
                 steps.append(Tell(Reasoning(thought)))
         return steps
+
+    def _keep(self, text: str) -> None:
+        self._texts.append(text)
+        self._texts_size += len(text)
+        while self._texts_size - len(self._texts[0]) >= PARTIAL_KEPT:
+            self._texts_size -= len(self._texts.popleft())
 
     def _user(self, frame: Frame) -> list[Step]:
         steps: list[Step] = []

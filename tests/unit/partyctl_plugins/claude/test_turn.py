@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from partyctl_plugins.claude.turn import Send, Step, Tell, Turn
+from partyctl_plugins.claude.turn import PARTIAL_KEPT, Send, Step, Tell, Turn
 from partyctl_plugins.contract import AgentEvent
 from partyctl_plugins.events import (
     ApprovalDenied,
@@ -83,6 +83,13 @@ def test_every_tool_result_of_a_frame_is_told(turn: Turn, content: object) -> No
 def test_a_subagent_does_not_speak_for_the_turn(turn: Turn) -> None:
     assert told(turn.receive(said({"type": "text", "text": "inner"}, parent_tool_use_id="t-1"))) == []
     assert turn.partial_text == ""
+
+
+def test_an_endless_answer_is_kept_within_bounds(turn: Turn) -> None:
+    for number in range(100):
+        turn.receive(said({"type": "text", "text": f"{number:<100000}"}))
+    assert PARTIAL_KEPT <= len(turn.partial_text) < PARTIAL_KEPT + 200_000
+    assert turn.partial_text.rstrip().endswith("99")
 
 
 def test_a_synthetic_answer_is_an_error_and_no_text(turn: Turn) -> None:
