@@ -31,7 +31,6 @@ from partyctl_plugins.events import (
     ToolResult,
 )
 
-
 PARTIAL_KEPT = 1024 * 1024
 """Characters of an unfinished answer that are kept; a finished one comes whole in its result."""
 
