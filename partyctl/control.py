@@ -72,8 +72,7 @@ class Control:
         """Send one request without waiting for its reply.
 
         Raises:
-            NotAnswering: the host did not take it within `timeout` seconds.
-            NotRunning: it has ended.
+            NotAnswering: the host is gone, or did not take it within `timeout` seconds.
         """
         try:
             self._channel.send(pack(message), timeout=timeout)
@@ -84,8 +83,7 @@ class Control:
         """Send one request and wait for its first reply, at most `timeout` seconds.
 
         Raises:
-            NotAnswering: the host hung up, or did not answer in time.
-            NotRunning: it has ended.
+            NotAnswering: the host is gone, hung up, or did not answer in time.
             HostError: the answer is no message of this protocol.
         """
         deadline = time.monotonic() + timeout
@@ -133,12 +131,11 @@ class Control:
                 f'the host of party "{self.party}" sent what is no message of the control protocol', why=str(error)
             ) from None
 
-    def _silent(self, seconds: float) -> HostError:
+    def _silent(self, seconds: float) -> NotAnswering:
+        # Never NotRunning, even if the host has just ended: what was asked of it may have been done, and a caller
+        # that takes "there was no host" for leave to do the work itself would do it twice.
         pid = self.pid or read_owner_pid(self.party)
-        state = condition(pid)
-        if state == "gone" and owner(self.party) is None:
-            return NotRunning(self.party)
-        return NotAnswering(self.party, pid, state, seconds)
+        return NotAnswering(self.party, pid, condition(pid), seconds)
 
 
 def connect(party: str, timeout: float = 2.0) -> Control:

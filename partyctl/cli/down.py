@@ -13,7 +13,7 @@ import click
 
 from partyctl.cli.options import chosen_party, party_options
 from partyctl.cli.output import printable, say
-from partyctl.control import Control, await_free, condition, connect
+from partyctl.control import Control, await_free, condition, connect, owner
 from partyctl.errors import HostError, NotAnswering, NotRunning
 
 _MARGIN = 20.0
@@ -35,7 +35,9 @@ def command(file: Path | None, party: str | None, timeout: float, now: bool) -> 
             control.send({"t": "down", "timeout": timeout, "now": now}, limit)
             _watch(control, limit)
             pid = control.pid
-    except NotRunning:
+    except (NotRunning, NotAnswering) as error:
+        if isinstance(error, NotAnswering) and (error.condition != "gone" or owner(name) is not None):
+            raise
         say(f'party "{name}" is not running')
         return 0
     if not await_free(name, pid, _MARGIN):

@@ -16,7 +16,7 @@ import click
 
 from partyctl.cli.options import chosen_party, party_options
 from partyctl.cli.output import duration, emit, emit_json, emit_table, printable, size
-from partyctl.control import connect
+from partyctl.control import connect, owner
 from partyctl.errors import HostError, NotAnswering, NotRunning, exit_code
 from partyctl.maps import Map, maps
 
@@ -63,7 +63,12 @@ def fetch(party: str) -> Map:
         HostError: its answer is no status.
     """
     with connect(party) as control:
-        reply = control.request({"t": "status"}, _LIMIT)
+        try:
+            reply = control.request({"t": "status"}, _LIMIT)
+        except NotAnswering as error:
+            if error.condition == "gone" and owner(party) is None:
+                raise NotRunning(party) from None
+            raise
     document = reply.get("status")
     if not isinstance(document, dict):
         raise HostError("the host gave no status", why=str(reply.get("error", reply.get("t"))))

@@ -104,6 +104,17 @@ def test_stopping_works_when_the_file_is_wrong_elsewhere(partyctl: Cli) -> None:
         assert partyctl("down").returncode == 0
 
 
+def test_a_host_that_dies_while_it_stops_is_stopped(partyctl: Cli) -> None:
+    with FakeHost(partyctl.runtime / "p", "stays") as host:
+        command = partyctl.start("down", "--party", "p")
+        assert command.stderr is not None
+        assert "waiting for run r1" in command.stderr.readline()
+        host.kill()
+        _, told = command.communicate(timeout=30)
+    assert command.returncode == 0
+    assert told == 'partyctl: party "p" is down\n'
+
+
 def test_an_interrupted_command_is_exit_130_without_traceback(partyctl: Cli) -> None:
     with FakeHost(partyctl.runtime / "p", "stays"):
         command = partyctl.start("down", "--party", "p")

@@ -93,11 +93,12 @@ def test_a_request_has_its_limit(runtime: Path) -> None:
     far.close()
 
 
-def test_a_host_that_ends_during_a_request_is_not_running(runtime: Path) -> None:
+def test_a_host_that_ends_during_a_request_is_gone_and_not_as_if_it_had_never_been(runtime: Path) -> None:
     with FakeHost(runtime / "p") as host, connect("p") as control:
         host.kill()
-        with pytest.raises(NotRunning):
+        with pytest.raises(NotAnswering) as caught:
             control.request({"t": "status"}, 5)
+    assert caught.value.condition == "gone"
 
 
 def test_the_owner_is_who_holds_the_lock(runtime: Path) -> None:
