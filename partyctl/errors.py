@@ -191,6 +191,12 @@ EXIT_CODES: dict[str, int] = {
 """Error class -> exit code. 2 is a usage error, 6 a degraded party, 130 and 143 an end forced by a signal."""
 
 
+def told(error: BaseException) -> str:
+    """An error and its notes, as a person reads it; an error that is not ours with its class."""
+    text = str(error) if isinstance(error, PartyError) else f"{type(error).__name__}: {error}"
+    return "\n".join([text, *getattr(error, "__notes__", [])])
+
+
 def exit_code(error: BaseException) -> int:
     """The exit code of a command that ended with `error`; a detached host's own code is passed on."""
     if isinstance(error, RunFailed):

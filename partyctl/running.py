@@ -12,12 +12,13 @@ from pathlib import Path
 
 from partyctl.config import PartyConfig
 from partyctl.control import Control
-from partyctl.errors import HostError, RunFailed
+from partyctl.errors import HostError, RunFailed, exit_code, told
 from partyctl.maps import Map, pack, unpack
 from partyctl.program import digest, import_program, session_in
 from partyctl.session import Session
 from partyctl_actors.runs import Delivered, Reported, RunEvent, watching
 from partyctl_actors.supervision import WorkerStarted
+from partyctl_base.errors import PartyError
 from partyctl_base.ids import RandomIds
 from partyctl_broker.peer import ZmqBus
 from partyctl_broker.port import Letter
@@ -66,7 +67,13 @@ async def run_here(path: Path, name: str | None, config: PartyConfig, show: Show
         tracer=watching(watch),
         id=run,
     )
-    transcript = await watched.arun()
+    try:
+        transcript = await watched.arun()
+    except PartyError:
+        raise
+    except Exception as error:
+        # A participant's own exception: the caller of the library gets it as it is, a person reads what it says.
+        raise RunFailed(told(error), exit_code(error)) from error
     show({"event": "ended", "run": run, "messages": len(transcript)})
     return 0
 

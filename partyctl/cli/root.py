@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from partyctl.cli.verbs import Verbs
-from partyctl.errors import exit_code
+from partyctl.errors import exit_code, told
 from partyctl_base.errors import PartyError
 
 INTERRUPTED = 130
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             color=False if _colourless() else None,
         )
     except PartyError as error:
-        click.echo(f"partyctl: error: {error}", err=True)
+        click.echo(f"partyctl: error: {told(error)}", err=True)
         return exit_code(error)
     except click.ClickException as error:
         error.show()

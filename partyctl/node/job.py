@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from partyctl.casting import agent_from
-from partyctl.errors import exit_code
+from partyctl.errors import exit_code, told
 from partyctl.maps import Map, pack
 from partyctl.node.code import CodeHost
 from partyctl.running import event_map
@@ -16,7 +16,6 @@ from partyctl_actors.participants import Player, Seat, WorkerSource
 from partyctl_actors.participants.provider import ProviderPlayer
 from partyctl_actors.protocol import Protocol, Role, load
 from partyctl_actors.runs import Allowance, Conductor, RoleActor
-from partyctl_base.errors import PartyError
 from partyctl_broker.port import Bus, Mailbox
 
 PLAN_LIMIT = 30.0
@@ -81,11 +80,8 @@ class Job:
         except asyncio.CancelledError:
             self.tell({"event": "failed", "error": "the run was cancelled", "code": 130})
             raise
-        except PartyError as error:
-            notes = getattr(error, "__notes__", [])
-            self.tell({"event": "failed", "error": "\n".join([str(error), *notes]), "code": exit_code(error)})
         except Exception as error:
-            self.tell({"event": "failed", "error": f"{type(error).__name__}: {error}", "code": 1})
+            self.tell({"event": "failed", "error": told(error), "code": exit_code(error)})
         else:
             self.tell({"event": "ended", "run": self.order.run, "messages": messages})
 
