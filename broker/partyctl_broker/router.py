@@ -228,8 +228,8 @@ class Table:
             yield Count("stranger")
         elif envelope.kind == Kind.BYE:
             bye = Bye.decode(envelope.payload)
-            given = [address for address in bye.addresses if address in peer.addresses]
-            yield from self._release(given if bye.addresses else sorted(peer.addresses), "it was closed")
+            given = peer.addresses.intersection(bye.addresses) if bye.addresses else peer.addresses
+            yield from self._release(sorted(given), "it was closed")
         else:
             yield Count("unknown kind")
 

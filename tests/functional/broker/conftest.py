@@ -149,8 +149,11 @@ asyncio.run(main(*sys.argv[1:]))
     def __init__(self, endpoint: str, address: str) -> None:
         command = [sys.executable, "-c", self.SOURCE, endpoint, address]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE)
+
+    def wait_until_open(self) -> "PeerProcess":
         assert self.process.stdout is not None
         assert self.process.stdout.readline() == b"open\n"
+        return self
 
     def signal(self, number: int) -> None:
         self.process.send_signal(number)
@@ -196,7 +199,7 @@ def peer_process(broker: BrokerProcess) -> Iterator[Callable[[str], PeerProcess]
 
     def start(address: str) -> PeerProcess:
         peers.append(PeerProcess(broker.endpoint, address))
-        return peers[-1]
+        return peers[-1].wait_until_open()
 
     yield start
     for peer in peers:

@@ -70,6 +70,7 @@ class TestPeers:
                     echo.signal(signal.SIGKILL)
                     echo.process.wait()
                     (await bus.open("run/echo", recorder())).close()
+                    await bus.open(f"run/{echo.process.pid}", recorder())  # its answer comes after the BYE was heard
 
         run(story())
 
