@@ -17,8 +17,8 @@ from partyctl_actors.transcript import Envelope, Log, Transcript
 T = TypeVar("T")
 
 PlainFunction: TypeAlias = Callable[[Offer, Transcript], Message | Awaitable[Message]]
-"""`function(offer, heard)`: what may be said now, and everything that was said to the role so far (`heard.last(Ticket)`
-is the newest Ticket). It returns the message, or is an `async def` that does. One that is not async runs in a thread."""
+"""`function(offer, heard)`: what may be said now, and all that was said to the role so far (`heard.last(Ticket)` is the
+newest Ticket). It returns the message, or is an `async def` that does. One that is not async runs in a thread."""
 
 
 class Function:

@@ -232,7 +232,7 @@ def test_a_failure_reported_from_elsewhere_is_an_error_with_role_type_and_text()
             await stage.begun()
             stage.a.send(RUN, messages.Failed(1, "ZeroDivisionError", "division by zero", "", "", "", ""))
             stage.confirm()
-            with pytest.raises(RoleFailed, match="A failed.*ZeroDivisionError: division by zero") as caught:
+            with pytest.raises(RoleFailed, match=r"A failed.*ZeroDivisionError: division by zero") as caught:
                 await stage.conducting
             assert (caught.value.role, caught.value.error) == ("A", "ZeroDivisionError")
 
@@ -245,7 +245,7 @@ def test_an_error_of_ours_reported_from_elsewhere_keeps_its_class() -> None:
             await stage.begun()
             stage.a.send(RUN, messages.Failed(1, "DeadlineExceeded", "x", "A was late", "here", "it slept", "wait"))
             stage.confirm()
-            with pytest.raises(DeadlineExceeded, match="A was late.*here.*it slept.*wait") as caught:
+            with pytest.raises(DeadlineExceeded, match=r"A was late.*here.*it slept.*wait") as caught:
                 await stage.conducting
             assert caught.value.__notes__ == ["raised by A, run r, step 1"]
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from partyctl_actors.payloads import pack
-from partyctl_actors.protocol import Protocol, choose, send
+from partyctl_actors.protocol import Protocol, choose
 from partyctl_actors.runs import messages
 from partyctl_actors.runs.allowance import Allowance
 from partyctl_actors.runs.conductor import TABLE, begin, step
@@ -243,7 +243,10 @@ def test_a_finished_record_asks_nobody() -> None:
         [Decision(1, "B", "A", "Ping", TEXT, 0)],
         [Decision(2, "A", "B", "Ping", TEXT, 0)],
         [Decision(1, "A", "B", "Ping", b"\xc1", 0)],
-        [Decision(n, "A" if n % 2 else "B", "B" if n % 2 else "A", "Ping" if n % 2 else "Pong", TEXT, 0) for n in (1, 2, 3)],
+        [
+            Decision(n, "A" if n % 2 else "B", "B" if n % 2 else "A", "Ping" if n % 2 else "Pong", TEXT, 0)
+            for n in (1, 2, 3)
+        ],
     ],
     ids=["label", "sender", "turn", "payload", "too long"],
 )

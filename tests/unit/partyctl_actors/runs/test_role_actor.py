@@ -157,7 +157,11 @@ def test_a_conductor_that_leaves_the_roles_view_is_refused(wrong: messages.RunMe
 
 @pytest.mark.parametrize(
     "wrong",
-    [messages.Deliver(1, "C", "Ping", HI, False, None), messages.Grant(1, None), messages.Deliver(1, "A", "Pong", HI, False, None)],
+    [
+        messages.Deliver(1, "C", "Ping", HI, False, None),
+        messages.Grant(1, None),
+        messages.Deliver(1, "A", "Pong", HI, False, None),
+    ],
 )
 def test_a_listener_refuses_what_it_does_not_wait_for(wrong: messages.RunMessage) -> None:
     async def test() -> None:

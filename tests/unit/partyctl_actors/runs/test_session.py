@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import ClassVar
 
 import pytest
 from fakes.runs import A, B, C, Hanging, Notice, Ping, Pong, Raising, Stop, jumping, rally, request_reply, triangle
@@ -111,9 +112,7 @@ def test_a_second_run_asks_its_participants_anew() -> None:
 
 def test_two_hundred_runs_of_one_session_at_once_do_not_mix() -> None:
     async def test() -> list[Transcript]:
-        session = Session(
-            rally, {A: Script([Ping(str(n)) for n in range(5)]), B: Script([Pong()] * 4 + [Stop()])}
-        )
+        session = Session(rally, {A: Script([Ping(str(n)) for n in range(5)]), B: Script([Pong()] * 4 + [Stop()])})
         return await asyncio.gather(*(session.arun() for _ in range(200)))
 
     transcripts = jumping(test())
@@ -226,9 +225,7 @@ def test_the_wall_clock_stops_the_step_after_a_long_one() -> None:
         return offer.messages[0]()
 
     async def test() -> None:
-        session = Session(
-            rally, {A: Agent(replies(slow)), B: Agent(replies(slow))}, allowance=Allowance(wall_clock=25)
-        )
+        session = Session(rally, {A: Agent(replies(slow)), B: Agent(replies(slow))}, allowance=Allowance(wall_clock=25))
         with pytest.raises(AllowanceExceeded, match="30 of 25 spent"):
             await session.arun()
 
@@ -496,7 +493,7 @@ def test_a_journal_without_an_id_records_each_run_by_itself() -> None:
 class Workers:
     """A source of workers that remembers whether it was closed."""
 
-    made: list[Workers] = []
+    made: ClassVar[list[Workers]] = []
 
     def __init__(self) -> None:
         self.closed = False

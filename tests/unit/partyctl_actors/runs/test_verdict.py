@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import pytest
+
+from partyctl_actors.errors import AllowanceExceeded, ContentError, ProjectionError
+from partyctl_actors.runs.allowance import Excess
+from partyctl_actors.runs.messages import Failed
+from partyctl_actors.runs.reports import report
+from partyctl_actors.runs.verdict import Ending, RoleFailed, Verdict, error_of
+from partyctl_base.errors import PartyError
+
+
+def test_a_complete_run_is_no_error() -> None:
+    assert error_of(Verdict(Ending.COMPLETE, 3), "r") is None
+
+
+@pytest.mark.parametrize("ending", [ending for ending in Ending if ending is not Ending.COMPLETE])
+def test_every_other_end_is_an_error_that_names_run_step_and_role(ending: Ending) -> None:
+    failure = Failed(3, "ValueError", "no", "", "", "", "")
+    error = error_of(Verdict(ending, 3, "A", "the cause", Excess("steps", 2, 2), failure), "r")
+    assert isinstance(error, PartyError)
+    assert "run r, step 3" in str(error)
+    if ending not in (Ending.ALLOWANCE, Ending.JOURNAL, Ending.CANCELLED):
+        assert "A" in error.what
+
+
+def test_an_excess_keeps_its_figures() -> None:
+    error = error_of(Verdict(Ending.ALLOWANCE, 1, excess=Excess("tokens", 110, 100)), "r")
+    assert isinstance(error, AllowanceExceeded)
+    assert (error.limit, error.spent, error.allowed) == ("tokens", 110, 100)
+
+
+def test_roles_that_did_not_confirm_are_noted() -> None:
+    error = error_of(Verdict(Ending.CANCELLED, 0, unanswered=("A", "B")), "r")
+    assert error is not None
+    assert error.__notes__ == ["did not confirm that they stopped: A, B"]
+
+
+def failed(error: BaseException) -> PartyError:
+    made = error_of(Verdict(Ending.FAILED, 3, "A", failure=report(error, 3)), "r")
+    assert made is not None
+    return made
+
+
+def test_an_error_of_ours_comes_back_as_its_own_class() -> None:
+    made = failed(ContentError("This is no Ping", where="here", why="text: missing", fix="Add it"))
+    assert type(made) is ContentError
+    assert str(made) == "This is no Ping (here): text: missing. Add it"
+    assert made.__notes__ == ["raised by A, run r, step 3"]
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (KeyError("k"), "KeyError: 'k'"),
+        (ValueError(), "ValueError"),
+        (ProjectionError("no"), "ProjectionError: no"),
+        (AllowanceExceeded("steps", 1, 1), "AllowanceExceeded: The allowance"),
+    ],
+)
+def test_any_other_error_comes_back_as_a_failed_role_with_type_and_text(error: Exception, text: str) -> None:
+    made = failed(error)
+    assert isinstance(made, RoleFailed)
+    assert (made.role, made.error) == ("A", type(error).__name__)
+    assert text in str(made)
+
+
+def test_an_exception_whose_text_cannot_be_read_is_reported_all_the_same() -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    assert report(Mute(), 1) == Failed(1, "Mute", "(its text cannot be read)", "", "", "", "")
+
+
+def test_a_report_has_a_bounded_size() -> None:
+    made = report(PartyError("x" * 10**6, why="y" * 10**6), 1)
+    assert sum(map(len, made[2:])) < 100_000
