@@ -10,7 +10,7 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -29,6 +29,9 @@ WORKERS_MAX: Final = 1024
 
 ORPHANS_MAX: Final = 1.0
 """Seconds that the end of a worker is held back while orphans are still dying."""
+
+KILLING_MAX: Final = 0.25
+"""Seconds of one go at a tree that forks faster than it is stopped, before others have their turn."""
 
 _READ: Final = 64 * 1024
 _READS_AT_END: Final = 32
@@ -158,7 +161,7 @@ class Nursery:
         """Kill the worker with its whole tree; its end comes by `collect`. Nothing happens if it is dead already."""
         if worker.wait_status is None:
             worker.cause = cause
-            kill_tree(worker.pid, parent=self._pid)
+            kill_tree(worker.pid, parent=self._pid, hurry=_soon())
 
     def drain(self, worker: Worker) -> bool:
         """Read once what the worker printed; False at end-of-file. Keeps the last of it only."""
@@ -209,8 +212,9 @@ class Nursery:
 
     def _kill_orphans(self) -> bool:
         strangers = [pid for pid in process.children(self._pid) if pid not in self._by_pid]
+        hurry = _soon()
         for stranger in strangers:
-            kill_tree(stranger, parent=self._pid)
+            kill_tree(stranger, parent=self._pid, hurry=hurry)
         return bool(strangers)
 
     def _drain_to_end(self, worker: Worker) -> None:
@@ -222,6 +226,12 @@ class Nursery:
                 if not piece:
                     break
                 worker.tail.feed(piece)
+
+
+def _soon() -> Callable[[], bool]:
+    """True once the launcher has been killing for as long as it may keep others waiting."""
+    end = time.monotonic() + KILLING_MAX
+    return lambda: time.monotonic() >= end
 
 
 def _flush_output() -> None:

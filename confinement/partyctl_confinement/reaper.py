@@ -11,7 +11,7 @@ that was given to somebody else meanwhile is never hit.
 import contextlib
 import os
 import signal
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
@@ -78,7 +78,12 @@ class Swept:
 
 
 def kill_tree(
-    pid: int, *, parent: int | None = None, started: int | None = None, processes: Processes = LINUX
+    pid: int,
+    *,
+    parent: int | None = None,
+    started: int | None = None,
+    processes: Processes = LINUX,
+    hurry: Callable[[], bool] = lambda: False,
 ) -> tuple[int, ...]:
     """Stop `pid` and all its descendants, then kill them. Does not wait for their deaths.
 
@@ -87,6 +92,8 @@ def kill_tree(
         parent: the parent the root must have; None: not checked.
         started: the start time the root must have, in ticks since boot; None: not checked.
         processes: the process table.
+        hurry: once it is true, only those are killed who are stopped by then. A tree that forks as fast as it is
+            stopped would hold up the caller; the rest of it becomes the nearest subreaper's, for a later call.
 
     Returns:
         The pids that were killed, the root first; empty if the root is gone or is somebody else now.
@@ -96,19 +103,21 @@ def kill_tree(
         return ()
     stopped = {pid: root}
     for _ in range(_ROUNDS):
-        if not _stop_descendants(pid, stopped, processes):
+        if not _stop_descendants(pid, stopped, processes, hurry):
             break
     for member, member_started in stopped.items():
         processes.signal(member, signal.SIGKILL, started=member_started)
     return tuple(stopped)
 
 
-def _stop_descendants(root: int, stopped: dict[int, int], processes: Processes) -> bool:
-    """One walk; whether it met anybody who had not been stopped before."""
+def _stop_descendants(root: int, stopped: dict[int, int], processes: Processes, hurry: Callable[[], bool]) -> bool:
+    """One walk; whether it met anybody who had not been stopped before, so that another is worth while."""
     met = False
     waiting = [root]
     seen: set[int] = set()
     while waiting:
+        if hurry():
+            return False
         parent = waiting.pop()
         seen.add(parent)
         for child in processes.children(parent):
@@ -182,7 +191,8 @@ def sweep_children(
         if clean == 2 or (strangers and clock.monotonic() >= deadline):
             return Swept(tuple(killed), tuple(strangers))
         for stranger in strangers:
-            killed.update(dict.fromkeys(kill_tree(stranger, parent=me, processes=processes)))
+            members = kill_tree(stranger, parent=me, processes=processes, hurry=lambda: clock.monotonic() >= deadline)
+            killed.update(dict.fromkeys(members))
         reaped = [stranger for stranger in strangers if reap(stranger)]
         if strangers and not reaped:
             clock.wait(_PAUSE, StopSignal())
@@ -243,8 +253,12 @@ def reap_records(directory: Path, *, timeout: float = 3.0) -> Reaped:
 
 def _parent_and_start(pid: int) -> tuple[int, int] | None:
     try:
-        text = Path(f"/proc/{pid}/stat").read_bytes()
+        descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
     except (FileNotFoundError, ProcessLookupError):
         return None
+    try:
+        text = os.read(descriptor, 1024)
+    finally:
+        os.close(descriptor)
     fields = text[text.rindex(b")") + 2 :].split()
     return int(fields[1]), int(fields[19])

@@ -127,6 +127,15 @@ def test_a_process_that_may_not_be_signalled_does_not_hold_up_the_rest() -> None
     assert set(kill_tree(2, processes=table)) == {2, 3}
 
 
+def test_in_a_hurry_only_those_are_killed_who_are_stopped_already() -> None:
+    table = FakeProcesses(TREE)
+    answers = iter([False, False, True])
+    killed = kill_tree(2, processes=table, hurry=lambda: next(answers))
+    assert set(killed) == table.stopped
+    assert 2 in killed
+    assert len(killed) < 5
+
+
 def test_a_very_deep_tree_is_no_trouble() -> None:
     table = FakeProcesses({pid: pid - 1 for pid in range(2, 1500)})
     assert len(kill_tree(2, processes=table)) == 1498
