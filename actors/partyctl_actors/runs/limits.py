@@ -21,5 +21,5 @@ class Limits:
     join: float = 30.0
     lateness: float = 1.0
     stop: float = 5.0
-    player: float = 3.0
+    player: float = 4.5
     workers: float = 10.0

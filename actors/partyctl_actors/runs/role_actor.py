@@ -26,6 +26,9 @@ from partyctl_actors.transcript import Envelope
 from partyctl_broker.errors import BusError
 from partyctl_broker.port import Bus, Letter, Mailbox
 
+# How the time that a player has to stop is shared out; each part is followed by its grace.
+_AUTHOR, _CANCEL, _CLOSE, _GRACE = 0.15, 0.3, 0.4, 0.05
+
 
 class RoleActor:
     """Plays one role. The conductor must be open before `run`.
@@ -257,16 +260,16 @@ class RoleActor:
     async def _leave(self, reason: str | None) -> None:
         """End the player's work, confirm, and close the mailbox."""
         who = f"the participant of {self.role}"
-        limit = self._limits.player / 3
+        limit, grace = self._limits.player, self._limits.player * _GRACE
         self._disarm()
         if not self._over.done():
             self._over.set_result(reason)
         if self._authoring is not None and not self._authoring.done():
             self._authoring.cancel()
-            await settle([self._authoring], limit, who)
+            await settle([self._authoring], limit * _AUTHOR, who, grace=grace)
         if reason is not None:
-            await settled(self._player.cancel(reason), limit, who)
-        await settled(self._player.close(), limit, who)
+            await settled(self._player.cancel(reason), limit * _CANCEL, who, grace=grace)
+        await settled(self._player.close(), limit * _CLOSE, who, grace=grace)
         if self._mailbox is None:
             return
         if self._told_to_stop:

@@ -10,8 +10,8 @@ from typing import Any
 _log = logging.getLogger("partyctl.runs")
 
 
-async def settle(tasks: Collection[asyncio.Future[Any]], seconds: float, who: str) -> None:
-    """Wait at most `seconds` for `tasks` to end, then cancel them and wait as long again, then let go of them.
+async def settle(tasks: Collection[asyncio.Future[Any]], seconds: float, who: str, *, grace: float = 1.0) -> None:
+    """Wait at most `seconds` for `tasks` to end, then cancel them and wait `grace` seconds more, then let go of them.
 
     What they raise is logged and not raised: they are on their way out.
     """
@@ -21,14 +21,14 @@ async def settle(tasks: Collection[asyncio.Future[Any]], seconds: float, who: st
     for task in left:
         task.cancel()
     if left:
-        _, left = await asyncio.wait(left, timeout=seconds)
+        _, left = await asyncio.wait(left, timeout=grace)
     for task in tasks:
         if task in left:
-            _log.warning("%s did not stop within %g s and is left behind", who, 2 * seconds)
+            _log.warning("%s did not stop within %g s and is left behind", who, seconds + grace)
         elif not task.cancelled() and task.exception() is not None:
             _log.warning("%s failed while it stopped", who, exc_info=task.exception())
 
 
-async def settled(coroutine: Coroutine[Any, Any, None], seconds: float, who: str) -> None:
+async def settled(coroutine: Coroutine[Any, Any, None], seconds: float, who: str, *, grace: float = 1.0) -> None:
     """`settle` for one coroutine."""
-    await settle([asyncio.ensure_future(coroutine)], seconds, who)
+    await settle([asyncio.ensure_future(coroutine)], seconds, who, grace=grace)

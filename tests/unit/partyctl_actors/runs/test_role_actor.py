@@ -14,7 +14,7 @@ from partyctl_actors.participants import BasePlayer, Meter, Offer, Script, Seat
 from partyctl_actors.participants.interface import Player
 from partyctl_actors.payloads import pack
 from partyctl_actors.protocol import Message, Protocol, Role, send
-from partyctl_actors.runs import RoleActor, messages
+from partyctl_actors.runs import Limits, RoleActor, messages
 from partyctl_actors.transcript import Envelope
 from partyctl_broker.local import LocalBus
 from partyctl_broker.wire import PAYLOAD_MAX
@@ -408,3 +408,30 @@ def test_a_seat_is_all_that_a_player_is_told() -> None:
     seat.watch("nobody listens")
     with pytest.raises(ValueError, match="negative"):
         seat.meter.add(-1)
+
+
+def test_a_player_that_hangs_in_everything_still_lets_its_role_confirm_before_the_conductor_gives_up() -> None:
+    class Stone(Hanging):
+        async def cancel(self, reason: str) -> None:
+            await self.author(Offer(A, B, (Ping,)))
+
+        async def close(self) -> None:
+            await self.author(Offer(A, B, (Ping,)))
+
+    async def test() -> None:
+        player = Stone(stubborn=True)
+        async with Scene(player) as scene:
+            scene.tell(messages.Grant(1, None))
+            await asyncio.sleep(1)
+            began = asyncio.get_running_loop().time()
+            scene.tell(messages.Cancel("enough"))
+            await scene.conductor.hears(messages.Cancelled)
+            assert asyncio.get_running_loop().time() - began < Limits().stop
+            player.stubborn = False
+            stuck = [task for task in asyncio.all_tasks() if "Stone" in repr(task) or "Hanging" in repr(task)]
+            for task in stuck:
+                task.cancel()
+            await asyncio.gather(*stuck, return_exceptions=True)
+            assert len(stuck) == 3
+
+    jumping(test())

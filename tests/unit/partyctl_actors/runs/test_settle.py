@@ -42,8 +42,8 @@ def test_work_that_ignores_a_cancel_is_left_behind_and_said_so(caplog: pytest.Lo
         await asyncio.gather(task, return_exceptions=True)
         return now
 
-    assert jumping(test()) == pytest.approx(10)
-    assert "the participant of A did not stop within 10 s and is left behind" in caplog.text
+    assert jumping(test()) == pytest.approx(6)
+    assert "the participant of A did not stop within 6 s and is left behind" in caplog.text
 
 
 def test_what_it_raises_is_logged_and_not_raised(caplog: pytest.LogCaptureFixture) -> None:
