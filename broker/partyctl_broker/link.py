@@ -6,7 +6,6 @@ ZeroMQ would reconnect and send what it still holds to a broker that has not hea
 """
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Sequence
 from typing import Final, cast
 
@@ -22,9 +21,12 @@ RETRY_FIRST: Final = 20
 RETRY_LAST: Final = 500
 """Milliseconds between two attempts to reach a broker that is not there."""
 
-_WAIT_NOT = zmq.NOBLOCK
-_MORE = zmq.SNDMORE | zmq.NOBLOCK
-_READABLE = zmq.POLLIN
+# Plain numbers: each use of an enum member in an expression, or as an argument of the C socket, costs 1 to 2 us.
+_WAIT_NOT = int(zmq.NOBLOCK)
+_MORE = int(zmq.SNDMORE | zmq.NOBLOCK)
+_READABLE = int(zmq.POLLIN)
+_EVENTS = int(zmq.EVENTS)
+_RCVMORE = int(zmq.RCVMORE)
 
 
 class Link:
@@ -64,6 +66,7 @@ class Link:
         self._monitor.connect(name)
         # The bare methods of the C socket: the public ones add a Python call and a type check per frame.
         self._option = cast(Callable[[int], int], self._socket.getsockopt)
+        self._receive: Callable[[int], bytes] = self._socket.recv
         self._send: Callable[[bytes, int], object] = super(zmq.Socket, self._socket).send
         self._closed = False
         self._again = False
@@ -105,25 +108,33 @@ class Link:
         self._again = False
         if self._closed:
             return
+        # A wake-up nearly always means mail, so read first; asking is cheaper than finding nothing (2 against 8 us).
         for _ in range(TURN):
-            if not self._option(zmq.EVENTS) & _READABLE:
+            if not self._read() or self._closed or not self._option(_EVENTS) & _READABLE:
                 break
-            self._read()
-            if self._closed:
-                return
+        if self._closed:
+            return
         self._turn()
         # Sending may have eaten the wake-up of mail that came meanwhile.
-        if not self._closed and self._option(zmq.EVENTS) & _READABLE:
+        if not self._closed and self._option(_EVENTS) & _READABLE:
             self._look_again()
 
-    def _read(self) -> None:
-        frames = self._socket.recv_multipart(_WAIT_NOT)
+    def _read(self) -> bool:
+        """Read one message; whether there was one."""
+        receive, option = self._receive, self._option
+        try:
+            frames = [receive(_WAIT_NOT)]
+        except zmq.Again:
+            return False
+        while option(_RCVMORE):
+            frames.append(receive(_WAIT_NOT))
         if len(frames) % 2:
-            return  # a probe of the broker, or nothing we know
+            return True  # a probe of the broker, or nothing we know
         for index in range(0, len(frames), 2):
             self._pair(frames[index], frames[index + 1])
             if self._closed:
-                return
+                break
+        return True
 
     def _disconnected(self) -> None:
         if self._closed:
@@ -132,9 +143,8 @@ class Link:
             self._monitor.recv_multipart(_WAIT_NOT)
         except zmq.Again:
             return
-        with contextlib.suppress(zmq.Again):
-            while not self._closed:
-                self._read()
+        while not self._closed and self._read():
+            pass
         if not self._closed:
             self.close()
             self._lost()

@@ -66,6 +66,7 @@ class ZmqBus:
         self._roads_out: dict[tuple[str, str], bytes] = {}
         self._roads_in: dict[bytes, tuple[Callable[[Letter], None], str, str]] = {}
         self._flushing = False
+        self._heard = False
         self._up = False
         self._closed = ""
         self._hello = 0
@@ -191,6 +192,7 @@ class ZmqBus:
                 if road is None:
                     road = self._learn(frame)
                 letter, destination, source = road
+                self._heard = self._flushing = True  # the turn that delivers also sends the answers
                 self._exchange.call(letter, Letter(source, destination, payload, correlation))
             else:
                 self._hear_broker(frame, kind, correlation, payload)
@@ -284,15 +286,19 @@ class ZmqBus:
     # --- loss and return
 
     def _turn(self) -> None:
+        answered = bool(self._outbox)
         self._flush()
-        if self._up and not self._flushing:
-            # Tasks that this turn woke run before this flush, so what they send leaves in the same turn of the loop.
+        if self._heard and not answered:
+            # Nobody answered at once, so a task may have been woken to do it. It runs before this flush, and what it
+            # sends leaves in the same turn of the loop.
             self._flushing = True
             self._loop.call_soon(self._flush)
+        self._heard = False
 
     def _on_lost(self) -> None:
         self._cancel_timer("hello")
         self._link = None
+        self._heard = self._flushing = False
         if self._up:
             self._up = False
             self._timer("patience", self._patience, self._lose_patience)
