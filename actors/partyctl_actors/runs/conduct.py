@@ -88,6 +88,7 @@ class Conductor:
         self._busy = False
         self._timer: asyncio.TimerHandle | None = None
         self._cancelled_early: str | None = None
+        self._welcomed = False
 
     @property
     def transcript(self) -> Transcript:
@@ -233,6 +234,7 @@ class Conductor:
             self._granted(command)
         elif isinstance(command, Welcome):
             self._send(command.role, messages.Welcome())
+            self._started()
         elif isinstance(command, Recall):
             turn, sender, receiver, label, payload, _ = command.decision
             self._send(sender, messages.Recalled(turn, receiver, label, payload))
@@ -254,10 +256,15 @@ class Conductor:
         if grant is not None:
             self._granted(grant)
 
+    def _started(self) -> None:
+        # Roles are welcomed together, so the first welcome is the start.
+        if not self._welcomed:
+            self._welcomed = True
+            if self._on_event is not None:
+                self._on_event(RunStarted(self.run_id))
+
     def _granted(self, grant: Grant) -> None:
         if self._on_event is not None:
-            if grant.turn == 1:
-                self._on_event(RunStarted(self.run_id))
             self._on_event(TurnGranted(grant.turn, grant.role, grant.receiver))
 
     def _finish(self, verdict: Verdict) -> None:

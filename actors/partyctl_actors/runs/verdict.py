@@ -94,6 +94,8 @@ class RoleFailed(SessionError):
         text: what the exception said.
     """
 
+    whose = "peer"
+
     def __init__(self, role: str, error: str, text: str, *, where: str = "") -> None:
         super().__init__(f"{role} failed", where=where, why=f"{error}: {text}" if text else error)
         self.role = role

@@ -6,8 +6,6 @@ from datetime import timedelta
 
 import pytest
 from fakes.runs import A, B, Ping, Pong, rally, request_reply, triangle
-from hypothesis import given
-from hypothesis import strategies as st
 
 from partyctl_actors.payloads import pack
 from partyctl_actors.protocol import Protocol, choose
@@ -320,43 +318,3 @@ def test_a_finished_run_ignores_everything() -> None:
 
 def test_the_table_has_a_row_for_every_phase() -> None:
     assert set(TABLE) == set(Phase)
-
-
-# --- any protocol, any order ---
-
-EVENTS = st.one_of(
-    st.builds(Joined, st.sampled_from("ABX"), st.sampled_from([rally.id, "other"]), st.just(0.0)),
-    st.builds(
-        Sent,
-        st.sampled_from("ABX"),
-        st.integers(-1, 4),
-        st.sampled_from("ABX"),
-        st.sampled_from(["Ping", "Pong", "Stop", "?"]),
-        st.sampled_from([TEXT, pack({}), b"\xc1"]),
-        st.integers(-1, 5),
-        st.just(0.0),
-    ),
-    st.builds(Failed, st.sampled_from("ABX"), st.just(messages.Failed(1, "E", "e", "", "", "", "")), st.just(0.0)),
-    st.builds(Garbled, st.sampled_from("ABX"), st.just("?"), st.just(0.0)),
-    st.builds(Left, st.sampled_from(["A", "B", "X", None]), st.just("?"), st.just(0.0)),
-    st.builds(Stopped, st.sampled_from("ABX"), st.just(0.0)),
-    st.builds(Unrecorded, st.just("?"), st.just(0.0)),
-    st.builds(CancelAsked, st.just("?"), st.just(0.0)),
-    st.builds(Tick, st.floats(0, 10)),
-)
-
-
-@given(st.lists(EVENTS, max_size=25), st.booleans())
-def test_no_row_of_events_raises_hangs_or_delivers_what_was_not_recorded(events: list[Event], open_first: bool) -> None:
-    state = asking(rally) if open_first else begin(plan(rally))
-    done = 0
-    for event in events:
-        state, commands = step(state, event)
-        recorded = [command.decision for command in commands if isinstance(command, Record)]
-        delivered = [command.decision for command in commands if isinstance(command, Deliver)]
-        assert delivered == recorded
-        done += sum(isinstance(command, Finish) for command in commands)
-    assert done == (state.phase is Phase.DONE)
-    # Whatever happened, a cancelled run is over as soon as everybody confirms, or else at the limit.
-    state, _ = run(state, CancelAsked("end of test", 20.0), Tick(1000.0))
-    assert state.phase is Phase.DONE

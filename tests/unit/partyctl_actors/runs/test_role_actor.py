@@ -3,74 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from datetime import timedelta
 
 import pytest
-from fakes.runs import A, B, C, Hanging, Notice, Peer, Ping, Pong, Raising, jumping, request_reply, triangle
+from fakes.runs import (
+    A,
+    B,
+    C,
+    Hanging,
+    Notice,
+    Peer,
+    Ping,
+    Pong,
+    Raising,
+    Remembering,
+    Scene,
+    jumping,
+    request_reply,
+    triangle,
+)
 
-from partyctl_actors.errors import ConformanceError, ContentError, DeadlineExceeded, SelectionError, SessionError
-from partyctl_actors.participants import BasePlayer, Meter, Offer, Script, Seat
-from partyctl_actors.participants.interface import Player
+from partyctl_actors.errors import ConformanceError, ContentError, SelectionError, SessionError
+from partyctl_actors.participants import Meter, Offer, Script, Seat
 from partyctl_actors.payloads import pack
-from partyctl_actors.protocol import Message, Protocol, Role, send
-from partyctl_actors.runs import Limits, RoleActor, messages
+from partyctl_actors.protocol import Message, Protocol, send
+from partyctl_actors.runs import messages
 from partyctl_actors.transcript import Envelope
-from partyctl_broker.local import LocalBus
 from partyctl_broker.wire import PAYLOAD_MAX
 
 HI = pack({"text": "hi"})
-HOUR = timedelta(hours=1)
-
-
-class Remembering(BasePlayer):
-    """Says `lines`; remembers what it heard and was reminded of."""
-
-    def __init__(self, *lines: Message) -> None:
-        self.lines = list(lines)
-        self.offers: list[Offer] = []
-        self.heard: list[Envelope] = []
-        self.recalled: list[Envelope] = []
-
-    def author(self, offer: Offer) -> Message:
-        self.offers.append(offer)
-        return self.lines.pop(0)
-
-    def hear(self, envelope: Envelope) -> None:
-        self.heard.append(envelope)
-
-    def recall(self, envelope: Envelope) -> None:
-        self.recalled.append(envelope)
-
-
-class Scene:
-    """One role actor, and its conductor by hand."""
-
-    def __init__(
-        self, player: Player, role: Role = A, protocol: Protocol = request_reply, meter: Meter | None = None
-    ) -> None:
-        self.bus = LocalBus()
-        self.conductor = Peer()
-        self.actor = RoleActor(self.bus, "r", role, protocol, player, meter=meter)
-        self.address = f"run/r/{role}"
-
-    async def __aenter__(self) -> Scene:
-        await self.conductor.open(self.bus, "run/r")
-        self.acting = asyncio.ensure_future(self.actor.run())
-        self.joined = await self.conductor.hears(messages.Join)
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self.acting.cancel()
-        await asyncio.gather(self.acting, return_exceptions=True)
-        await self.bus.close()
-
-    def tell(self, message: messages.RunMessage | bytes) -> None:
-        self.conductor.send(self.address, message)
-
-    async def over(self) -> BaseException | None:
-        await self.acting
-        return self.actor.failure
 
 
 def test_it_joins_with_the_protocols_id() -> None:
@@ -259,123 +219,6 @@ def test_a_player_that_cancels_itself_is_a_failure() -> None:
     jumping(test())
 
 
-def test_a_deadline_ends_the_role_and_stops_its_player() -> None:
-    async def test() -> None:
-        player = Hanging()
-        async with Scene(player) as scene:
-            scene.tell(messages.Grant(1, 2.5))
-            failure = await scene.over()
-            assert isinstance(failure, DeadlineExceeded)
-            assert "2.5 s to say Ping" in str(failure)
-            assert asyncio.get_running_loop().time() == pytest.approx(2.5)
-            assert (len(player.cancelled), player.closed) == (1, 1)
-
-    jumping(test())
-
-
-def test_a_deadline_holds_for_a_player_that_blocks_the_loop() -> None:
-    class Blocking(BasePlayer):
-        def author(self, offer: Offer) -> Message:
-            asyncio.get_running_loop()._now += 3  # type: ignore[attr-defined]
-            return Ping("late")
-
-    async def test() -> None:
-        async with Scene(Blocking()) as scene:
-            scene.tell(messages.Grant(1, 2.5))
-            assert isinstance(await scene.over(), DeadlineExceeded)
-
-    jumping(test())
-
-
-def test_a_cancel_stops_the_player_before_it_is_confirmed() -> None:
-    async def test() -> None:
-        player = Hanging()
-        async with Scene(player) as scene:
-            scene.tell(messages.Grant(1, None))
-            await asyncio.sleep(1)
-            scene.tell(messages.Cancel("enough"))
-            await scene.conductor.hears(messages.Cancelled)
-            assert (player.asked, player.cancelled, player.closed) == (True, ["enough"], 1)
-            assert await scene.over() is None
-
-    jumping(test())
-
-
-def test_a_player_that_does_not_stop_holds_up_the_confirmation_only_so_long(caplog: pytest.LogCaptureFixture) -> None:
-    class Deaf(Hanging):
-        async def cancel(self, reason: str) -> None:
-            await asyncio.sleep(3600)
-
-        async def close(self) -> None:
-            raise OSError("cannot close")
-
-    async def test() -> None:
-        player = Deaf(stubborn=True)
-        async with Scene(player) as scene:
-            scene.tell(messages.Grant(1, None))
-            await asyncio.sleep(1)
-            began = asyncio.get_running_loop().time()
-            scene.tell(messages.Cancel("enough"))
-            await scene.conductor.hears(messages.Cancelled)
-            assert asyncio.get_running_loop().time() - began < 5
-            player.stubborn = False
-            for task in asyncio.all_tasks():
-                if "Deaf" in repr(task) or "Hanging" in repr(task):
-                    task.cancel()
-                    await asyncio.gather(task, return_exceptions=True)
-
-    with caplog.at_level(logging.WARNING):
-        jumping(test())
-    assert "did not stop" in caplog.text
-    assert "cannot close" in caplog.text
-
-
-def test_a_conductor_that_goes_away_ends_the_role() -> None:
-    async def test() -> None:
-        player = Hanging()
-        async with Scene(player) as scene:
-            scene.tell(messages.Grant(1, None))
-            await asyncio.sleep(1)
-            scene.conductor.mailbox.close()
-            assert "conductor of the run is gone" in str(await scene.over())
-            assert len(player.cancelled) == 1
-
-    jumping(test())
-
-
-def test_without_a_conductor_the_role_ends_at_once() -> None:
-    async def test() -> None:
-        bus = LocalBus()
-        actor = RoleActor(bus, "r", A, request_reply, Hanging())
-        await actor.run()
-        assert "conductor of the run is gone" in str(actor.failure)
-        await bus.close()
-
-    jumping(test())
-
-
-def test_a_lost_link_ends_the_role() -> None:
-    async def test() -> None:
-        async with Scene(Hanging()) as scene:
-            scene.actor.link_lost("no broker")
-            assert "no broker" in str(await scene.over())
-
-    jumping(test())
-
-
-def test_a_role_whose_task_is_cancelled_says_so_and_stops_its_player() -> None:
-    async def test() -> None:
-        player = Hanging()
-        async with Scene(player) as scene:
-            scene.acting.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await scene.acting
-            assert "was stopped" in (await scene.conductor.hears(messages.Failed)).text
-            assert (len(player.cancelled), player.closed) == (1, 1)
-
-    jumping(test())
-
-
 def test_a_third_role_sees_only_its_own_part() -> None:
     async def test() -> None:
         player = Remembering()
@@ -408,30 +251,3 @@ def test_a_seat_is_all_that_a_player_is_told() -> None:
     seat.watch("nobody listens")
     with pytest.raises(ValueError, match="negative"):
         seat.meter.add(-1)
-
-
-def test_a_player_that_hangs_in_everything_still_lets_its_role_confirm_before_the_conductor_gives_up() -> None:
-    class Stone(Hanging):
-        async def cancel(self, reason: str) -> None:
-            await self.author(Offer(A, B, (Ping,)))
-
-        async def close(self) -> None:
-            await self.author(Offer(A, B, (Ping,)))
-
-    async def test() -> None:
-        player = Stone(stubborn=True)
-        async with Scene(player) as scene:
-            scene.tell(messages.Grant(1, None))
-            await asyncio.sleep(1)
-            began = asyncio.get_running_loop().time()
-            scene.tell(messages.Cancel("enough"))
-            await scene.conductor.hears(messages.Cancelled)
-            assert asyncio.get_running_loop().time() - began < Limits().stop
-            player.stubborn = False
-            stuck = [task for task in asyncio.all_tasks() if "Stone" in repr(task) or "Hanging" in repr(task)]
-            for task in stuck:
-                task.cancel()
-            await asyncio.gather(*stuck, return_exceptions=True)
-            assert len(stuck) == 3
-
-    jumping(test())
