@@ -6,10 +6,12 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from partyctl_actors.participants import BasePlayer, Offer, Seat
-from partyctl_actors.protocol import Message, Protocol, choose, loop, repeat, roles, send
+from partyctl_actors.participants import Agent, BasePlayer, Meter, Offer, Player, Script, Seat, replies
+from partyctl_actors.protocol import Message, Protocol, Role, choose, loop, repeat, roles, send
+from partyctl_actors.runs import RoleActor, Session, messages
 from partyctl_actors.runs.messages import RunMessage, decode, encode
 from partyctl_actors.transcript import Envelope
+from partyctl_broker.local import LocalBus
 from partyctl_broker.port import Bus, Letter
 
 T = TypeVar("T")
@@ -124,6 +126,21 @@ class Raising(BasePlayer):
             raise self.error
 
 
+class Counting:
+    """Counts how often it is bound."""
+
+    def __init__(self) -> None:
+        self.bound = 0
+
+    def bind(self, seat: Seat) -> Player:
+        self.bound += 1
+        return Script([]).bind(seat)
+
+
+def scripted(text: str = "hi") -> Session:
+    return Session(request_reply, {A: Script([Ping(text)]), B: Agent(replies([Pong("yo")]))})
+
+
 class Peer:
     """One end of the bus, driven by hand: what it received, decoded, and whatever it wants to send."""
 
@@ -163,3 +180,53 @@ class Peer:
 
     def link_lost(self, why: str) -> None:
         self.lost.append("")
+
+
+class Remembering(BasePlayer):
+    """Says `lines`; remembers what it heard and was reminded of."""
+
+    def __init__(self, *lines: Message) -> None:
+        self.lines = list(lines)
+        self.offers: list[Offer] = []
+        self.heard: list[Envelope] = []
+        self.recalled: list[Envelope] = []
+
+    def author(self, offer: Offer) -> Message:
+        self.offers.append(offer)
+        return self.lines.pop(0)
+
+    def hear(self, envelope: Envelope) -> None:
+        self.heard.append(envelope)
+
+    def recall(self, envelope: Envelope) -> None:
+        self.recalled.append(envelope)
+
+
+class Scene:
+    """One role actor, and its conductor by hand."""
+
+    def __init__(
+        self, player: Player, role: Role = A, protocol: Protocol = request_reply, meter: Meter | None = None
+    ) -> None:
+        self.bus = LocalBus()
+        self.conductor = Peer()
+        self.actor = RoleActor(self.bus, "r", role, protocol, player, meter=meter)
+        self.address = f"run/r/{role}"
+
+    async def __aenter__(self) -> Scene:
+        await self.conductor.open(self.bus, "run/r")
+        self.acting = asyncio.ensure_future(self.actor.run())
+        self.joined = await self.conductor.hears(messages.Join)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.acting.cancel()
+        await asyncio.gather(self.acting, return_exceptions=True)
+        await self.bus.close()
+
+    def tell(self, message: messages.RunMessage | bytes) -> None:
+        self.conductor.send(self.address, message)
+
+    async def over(self) -> BaseException | None:
+        await self.acting
+        return self.actor.failure
