@@ -124,7 +124,7 @@ class CodeHost:
         assert self._bus is not None
         seat = Seat(run, role, session.protocol, None, lambda event: None)
         player = session.cast[role].bind(seat)
-        await RoleActor(self._bus, run, role, session.protocol, player).run()
+        await RoleActor(self._bus, run, role, session.protocol, player, meter=seat.meter).run()
 
     async def _over(self, order: Map) -> None:
         run = str(order["run"])

@@ -112,7 +112,7 @@ class Job:
         await host.tell({"t": "start", "run": self.order.run})
         loop = asyncio.get_running_loop()
         conducting = loop.create_task(conductor.run())
-        actors = [RoleActor(self._bus, self.order.run, role, protocol, player) for role, player in players.items()]
+        actors = [RoleActor(self._bus, self.order.run, role, protocol, player, meter=seat.meter) for role, player in players.items()]
         playing = [loop.create_task(actor.run()) for actor in actors]
         losing = loop.create_task(host.lost())
         try:
