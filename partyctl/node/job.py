@@ -12,7 +12,7 @@ from partyctl.errors import exit_code, told
 from partyctl.maps import Map, pack
 from partyctl.node.code import CodeHost
 from partyctl.running import event_map
-from partyctl_actors.participants import Player, Seat, WorkerSource
+from partyctl_actors.participants import Seat, WorkerSource
 from partyctl_actors.participants.provider import ProviderPlayer
 from partyctl_actors.protocol import Protocol, Role, load
 from partyctl_actors.runs import Allowance, Conductor, RoleActor
@@ -106,13 +106,12 @@ class Job:
         self.roles = [role.name for role in protocol.roles]
         self.state = "running"
         self.tell({"event": "started", "run": self.order.run, "place": f"on {self._mailbox.address}"})
-        players = {role: self._player(protocol, role, agents) for role in protocol.roles if role.name in agents}
+        actors = [self._actor(protocol, role, agents) for role in protocol.roles if role.name in agents]
         conductor = Conductor(protocol, self.order.run, allowance=Allowance(**allowance), on_event=self._seen)
         await conductor.open(self._bus)
         await host.tell({"t": "start", "run": self.order.run})
         loop = asyncio.get_running_loop()
         conducting = loop.create_task(conductor.run())
-        actors = [RoleActor(self._bus, self.order.run, role, protocol, player, meter=seat.meter) for role, player in players.items()]
         playing = [loop.create_task(actor.run()) for actor in actors]
         losing = loop.create_task(host.lost())
         try:
@@ -128,12 +127,12 @@ class Job:
                 task.cancel()
             await asyncio.gather(losing, conducting, *playing, return_exceptions=True)
 
-    def _player(self, protocol: Protocol, role: Role, agents: Mapping[str, Map]) -> Player:
+    def _actor(self, protocol: Protocol, role: Role, agents: Mapping[str, Map]) -> RoleActor:
         seat = Seat(self.order.run, role, protocol, self._workers, self._seen)
         player = agent_from(agents[role.name]).bind(seat)
         if isinstance(player, ProviderPlayer):
             self._players.append(player)
-        return player
+        return RoleActor(self._bus, self.order.run, role, protocol, player, meter=seat.meter)
 
     def _seen(self, event: object) -> None:
         told = event_map(event)
