@@ -1,7 +1,7 @@
 """`python -m partyctl_broker --control-fd N --endpoint ipc://PATH --host-pid PID`: the broker as a process of a host.
 
 It ends when the host says so or closes the channel, when the host dies, and on SIGTERM; each time it removes its
-socket. SIGINT is the host's affair: a terminal sends it to the whole group, and the host drains first.
+socket. SIGINT and SIGHUP are the host's affair: a terminal sends them to the whole group, and the host drains first.
 """
 
 import argparse
@@ -25,7 +25,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--endpoint", required=True, help="where peers connect: ipc://PATH or tcp://ADDRESS:PORT")
     parser.add_argument("--host-pid", type=int, required=True, help="the process whose death ends the broker")
     options = parser.parse_args(arguments)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     os.set_inheritable(options.control_fd, False)
     try:
         host = os.pidfd_open(options.host_pid)

@@ -6,6 +6,7 @@ ZeroMQ would reconnect and send what it still holds to a broker that has not hea
 """
 
 import asyncio
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Final, cast
 
@@ -24,6 +25,7 @@ RETRY_LAST: Final = 500
 # Plain numbers: each use of an enum member in an expression, or as an argument of the C socket, costs 1 to 2 us.
 _WAIT_NOT = int(zmq.NOBLOCK)
 _MORE = int(zmq.SNDMORE | zmq.NOBLOCK)
+_NUMBERS = itertools.count()
 _READABLE = int(zmq.POLLIN)
 _EVENTS = int(zmq.EVENTS)
 _RCVMORE = int(zmq.RCVMORE)
@@ -60,7 +62,7 @@ class Link:
             (zmq.RECONNECT_IVL_MAX, RETRY_LAST),
         ):
             self._socket.setsockopt(option, value)
-        name = f"inproc://monitor-{id(self)}"
+        name = f"inproc://monitor-{next(_NUMBERS)}"
         self._socket.monitor(name, zmq.EVENT_DISCONNECTED)
         self._monitor = context.socket(zmq.PAIR)
         self._monitor.connect(name)

@@ -136,15 +136,19 @@ class ZmqBus:
         """Leave: say BYE, send what was handed over for at most half a second, close. Idempotent."""
         if self._closed:
             return
+        self._closed = "it was closed"
+        for mailbox in self._mailboxes.values():
+            mailbox.invalidate("its bus is closed")
         if self._up:
             self._push(wire.TO_BROKER, wire.seal(Kind.BYE, 0, 0, Bye().encode()))
             self._flush()
+        deadline = self._loop.time() + LINGER / 1000
+        while self._up and self._outbox and self._loop.time() < deadline:
+            await asyncio.sleep(0.01)  # a wait for room in the socket, which only a burst just before the end needs
         was_up = self._up
-        self._shut("it was closed", LINGER if was_up else 0)
-        if was_up:
-            await asyncio.to_thread(self._context.term)
-        else:
-            self._context.term()
+        self._shut(self._closed, LINGER if was_up else 0)
+        # Blocks while the last messages leave, hence the thread.
+        await asyncio.to_thread(self._context.term)
 
     # --- letters out
 

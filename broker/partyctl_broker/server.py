@@ -94,7 +94,7 @@ class Broker:
     def _watch(self) -> zmq.Socket[bytes]:
         # A monitor that is read too late would block the I/O thread, hence no high-water mark; get_monitor_socket
         # connects before one could be set.
-        name = f"inproc://monitor-{os.getpid()}-{id(self)}"
+        name = "inproc://monitor"
         self._router.monitor(name, zmq.EVENT_DISCONNECTED)
         monitor = self._context.socket(zmq.PAIR)
         monitor.setsockopt(zmq.RCVHWM, 0)

@@ -29,8 +29,9 @@ def test_a_host_that_closes_the_channel_ends_the_broker(broker):
     assert not broker.path.exists()
 
 
-def test_an_interrupt_is_the_hosts_affair(broker):
-    broker.process.send_signal(signal.SIGINT)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_what_a_terminal_sends_is_the_hosts_affair(broker, number):
+    broker.process.send_signal(number)
     assert broker.stats()["t"] == "stats"
 
 

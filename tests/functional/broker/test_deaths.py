@@ -197,6 +197,21 @@ class TestBroker:
 
         run(story())
 
+    def test_a_burst_just_before_the_end_still_leaves(self, broker, connections, recorder):
+        async def story():
+            async with connections(broker.endpoint) as connect:
+                b = recorder()
+                await (await connect()).open("run/b", b)
+                leaving = await connect()
+                sender = await leaving.open("run/a", recorder())
+                for _ in range(20_000):
+                    sender.send("run/b", b"x" * 100)
+                await leaving.close()
+                await b.wait("gone")
+                assert len(b.payloads) == 20_000
+
+        run(story())
+
     def test_a_missing_broker_is_waited_for_and_then_named(self, unstarted_broker):
         async def story():
             with pytest.raises(BusTimeout, match=r"broker\.sock"):

@@ -228,6 +228,19 @@ class TestGone:
         assert table.connections == table.addresses == 0
         assert table.step(Forget("p")) == []
 
+    def test_the_next_holder_of_an_address_hears_nothing_about_its_predecessors_friends(self):
+        table = table_with(hello(b"1", "run/a"), hello(b"2", "run/b"), letter(b"1", "run/a", "run/b"))
+        table.step(Lost(b"1", "killed"))
+        table.step(hello(b"3", "run/a"))
+        assert table.step(Lost(b"2", "killed")) == []
+
+    def test_a_life_that_is_over_does_not_end_who_uses_its_connection_later(self):
+        table = table_with(hello(b"1", incarnation=b"first"))
+        table.step(Lost(b"1", "killed"))
+        table.step(hello(b"1", "run/a", incarnation=b"second"))
+        table.step(hello(b"2", incarnation=b"first"))
+        assert table.holder("run/a") == b"1"
+
 
 connections = st.sampled_from([b"1", b"2", b"3"])
 names = st.sampled_from(["run/a", "run/b", "run/c", "run/d"])
