@@ -1,0 +1,149 @@
+"""Every block of code in the documents does what the document says.
+
+The blocks of one document are carried out in order, in one directory with a party of its own. A block whose first line
+is a comment with a file's name is written to that file. What a console block shows is compared with what comes out; in
+it `...` stands for anything.
+"""
+
+import doctest
+import importlib.metadata
+import os
+import shlex
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.documents import Block, Document
+from support.party import REPOSITORY, Party
+
+from partyctl.config import parse
+from partyctl_plugins import manager
+from partyctl_plugins.manager import GROUP
+from partyctl_plugins.scripted import script
+
+LIMIT = 30.0
+"""Seconds a block may take."""
+
+SET_UP = {"cd", "git", "make", "pip"}
+"""Commands that change more than a test may; the makefile's targets are looked up, and `make demo` is carried out."""
+
+DEMO = "partyctl run examples/review.py"
+_LIKE = doctest.OutputChecker()
+
+
+class Reader:
+    """Somebody who follows a document word by word."""
+
+    def __init__(self, party: Party) -> None:
+        self._root = party.root
+        self._environment = party.environment | {"PYTHONPATH": str(party.root)}
+        self._status = 0
+        (self._root / "examples").symlink_to(REPOSITORY / "examples")
+
+    def follow(self, block: Block) -> None:
+        if block.file is not None:
+            (self._root / block.file).write_text(block.text, encoding="utf-8")
+        known = {"python": self._python, "toml": self._toml, "console": self._console, "text": lambda block: None}
+        known[block.language](block)
+
+    def _python(self, block: Block) -> None:
+        file = self._root / (block.file or "block.py")
+        file.write_text(block.text, encoding="utf-8")
+        self._call([sys.executable, str(file)])
+        assert self._status == 0, self._said
+
+    def _toml(self, block: Block) -> None:
+        if block.file == "pyproject.toml":
+            self._install(block.text)
+        elif "[[turn]]" in block.text:
+            script.read(str(self._root / str(block.file)), str(self._root))
+        else:
+            parse(block.text, self._root / "party.toml", self._provider)
+
+    def _provider(self, name: str) -> object:
+        here = importlib.metadata.distributions(path=[str(self._root)])
+        if any(point.name == name for each in here for point in each.entry_points.select(group=GROUP)):
+            return name
+        return manager.resolve(name)
+
+    def _install(self, text: str) -> None:
+        """What pip leaves behind of an editable installation, as far as it matters here."""
+        project = tomllib.loads(text)["project"]
+        metadata = self._root / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
+        metadata.mkdir()
+        (metadata / "METADATA").write_text(f"Name: {project['name']}\nVersion: {project['version']}\n")
+        points = "\n".join(f"{name} = {target}" for name, target in project["entry-points"][GROUP].items())
+        (metadata / "entry_points.txt").write_text(f"[{GROUP}]\n{points}\n")
+
+    def _console(self, block: Block) -> None:
+        command, expected = "", ""
+        for line in [*block.text.splitlines(), "$ "]:
+            if not line.startswith("$ "):
+                expected += line + "\n"
+                continue
+            if command:
+                self._check(command, expected)
+            command, expected = line[2:].partition("  #")[0].strip(), ""
+
+    def _check(self, command: str, expected: str) -> None:
+        words = shlex.split(DEMO if command == "make demo" else command)
+        if command == "echo $?":
+            self._said = f"{self._status}\n"
+        elif words[0] == "partyctl":
+            self._call([sys.executable, "-P", "-m", "partyctl", *words[1:]])
+        elif words[0] == "python":
+            self._call([sys.executable, *words[1:]])
+        else:
+            assert words[0] in SET_UP, f"no test carries out {command!r}"
+            assert not expected, f"no test sees what {command!r} shows"
+            return
+        options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+        if not _LIKE.check_output(expected, self._said, options):
+            raise AssertionError(f"$ {command}\n{self._said}--- and not\n{expected}")
+
+    def _call(self, argv: list[str]) -> None:
+        done = subprocess.run(
+            argv, cwd=self._root, env=self._environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, timeout=LIMIT, check=False,
+        )  # fmt: skip
+        self._status, self._said = done.returncode, done.stdout
+
+
+@pytest.fixture
+def party() -> Iterator[Party]:
+    made = Party()
+    yield made
+    made.close()
+
+
+def test_a_document_does_what_it_says(document: Document, request: pytest.FixtureRequest) -> None:
+    if all(block.language == "text" for block in document.blocks):
+        return
+    reader = Reader(request.getfixturevalue("party"))
+    for block in document.blocks:
+        try:
+            reader.follow(block)
+        except Exception as error:
+            error.add_note(f"{document.path}:{block.line}")
+            raise
+
+
+def test_every_make_target_that_is_named_exists(document: Document) -> None:
+    makefile = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
+    for word in document.text.split("`make ")[1:]:
+        assert f"\n{word.partition('`')[0]}:" in makefile, word
+
+
+def test_make_demo_is_the_command_that_stands_for_it_here() -> None:
+    makefile = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
+    assert f"$(BIN)/{DEMO}\n" in makefile
+
+
+def test_every_file_that_is_linked_exists(document: Document) -> None:
+    for link in document.text.split("](")[1:]:
+        target = link.partition(")")[0].partition("#")[0]
+        if target and "://" not in target:
+            assert Path(os.path.normpath(REPOSITORY / Path(document.path).parent / target)).exists(), target

@@ -1,0 +1,67 @@
+"""docs/providers.md has every hook, member of the contract, kind, event, step and option, and no other."""
+
+import inspect
+import re
+from dataclasses import fields
+from typing import get_args
+
+import pytest
+from support.documents import Document
+
+from partyctl_plugins import hookspecs
+from partyctl_plugins.claude.command import StreamOptions
+from partyctl_plugins.contract import Conversation, FailureKind, SteerableConversation, Transport
+from partyctl_plugins.errors import ProviderOptionsError
+from partyctl_plugins.events import AgentEvent
+from partyctl_plugins.scripted import script
+from partyctl_plugins.scripted.transport import ScriptedTransport
+
+PAGE = Document("docs/providers.md")
+UNKNOWN = "zzzzzzzz"
+
+
+def own_names(cls: type) -> set[str]:
+    """The public members that a class itself declares."""
+    return {name for name in vars(cls) if not name.startswith("_")}
+
+
+def test_every_hook_has_a_heading_with_its_arguments() -> None:
+    specs = inspect.getmembers(hookspecs, lambda value: hasattr(value, "partyctl_spec"))
+    signatures = [f"{name}({', '.join(inspect.signature(spec).parameters)})" for name, spec in specs]
+    assert len(signatures) == 2
+    assert sorted(heading for heading in PAGE.headings if heading.startswith("partyctl_")) == sorted(signatures)
+
+
+def test_every_member_of_the_contract_has_a_row() -> None:
+    rows = [(row[0].strip("`"), row[1].strip("`").partition("(")[0]) for row in PAGE.rows("The contract")]
+    for cls in (Transport, Conversation, SteerableConversation):
+        assert {member for name, member in rows if name == cls.__name__} == own_names(cls)
+
+
+def test_every_kind_of_failure_has_a_row() -> None:
+    assert sorted(PAGE.first_cells("Kinds of failure")[1:]) == sorted(kind.value for kind in FailureKind)
+
+
+def test_every_event_has_a_row() -> None:
+    told = [word for row in PAGE.rows("Events") for word in re.findall(r"`(\w+)`", row[0])]
+    assert sorted(told) == sorted(event.__name__ for event in get_args(AgentEvent))
+
+
+def test_every_step_of_the_scripted_provider_has_a_row() -> None:
+    with pytest.raises(ProviderOptionsError) as refused:
+        script.read([[{UNKNOWN: 1}]], "/")
+    steps = refused.value.fix.removeprefix("The steps are ").split(", ")
+    assert PAGE.first_cells("Steps of `scripted`") == steps
+
+
+def test_every_option_of_the_scripted_provider_has_a_row() -> None:
+    with pytest.raises(ProviderOptionsError) as refused:
+        ScriptedTransport({UNKNOWN: 1})
+    assert PAGE.first_cells("Options of `scripted`") == refused.value.fix.removeprefix("Its options are ").split(
+        " and "
+    )
+
+
+def test_every_option_of_the_claude_provider_has_a_row_with_its_default() -> None:
+    told = {row[0].strip("`"): row[1].strip("`") for row in PAGE.rows("Options of `claude`") if row[0].startswith("`")}
+    assert told == {option.name: str(option.default) for option in fields(StreamOptions)}
