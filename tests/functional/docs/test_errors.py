@@ -5,7 +5,6 @@ import pkgutil
 from collections.abc import Iterator
 from typing import get_args
 
-import pytest
 from support.documents import Document
 
 from partyctl.errors import EXIT_CODES
@@ -54,6 +53,5 @@ def test_everybody_whose_doing_it_can_be_has_a_row() -> None:
         assert f"| `{whose}` |" in first
 
 
-@pytest.mark.parametrize("error", list(every_error()), ids=lambda error: error.__qualname__)
-def test_an_error_says_in_its_docstring_what_it_means(error: type[PartyError]) -> None:
-    assert error.__doc__
+def test_every_error_says_in_its_docstring_what_it_means() -> None:
+    assert not [error.__qualname__ for error in every_error() if not error.__doc__]

@@ -4,6 +4,7 @@ import dataclasses
 import inspect
 
 import pytest
+from support.documents import Document
 
 import partyctl
 
@@ -15,3 +16,7 @@ def test_a_public_name_has_a_docstring_of_its_own(name: str) -> None:
     assert told
     # A dataclass without one gets its signature for a docstring.
     assert not (dataclasses.is_dataclass(value) and told.startswith(f"{name}("))
+
+
+def test_every_public_name_has_a_row() -> None:
+    assert sorted(Document("docs/python.md").first_cells()) == sorted(partyctl.__all__)
