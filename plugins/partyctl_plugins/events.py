@@ -10,6 +10,31 @@ from typing import Protocol, TypeAlias
 
 from partyctl_plugins.usage import ProviderUsage
 
+__all__ = [
+    "AgentEvent",
+    "ApprovalDenied",
+    "AssistantText",
+    "EventHandler",
+    "Lifecycle",
+    "ProviderError",
+    "RateLimitStatus",
+    "RawOutput",
+    "Reasoning",
+    "RunFinished",
+    "RunStarted",
+    "SessionStarted",
+    "SkillInvoked",
+    "SkillsDiscovered",
+    "Stderr",
+    "SteerConsumed",
+    "SteerDelivered",
+    "SteerRejected",
+    "ToolCall",
+    "ToolResult",
+    "TurnInterrupted",
+    "UsageReport",
+]
+
 
 @dataclass(frozen=True, slots=True)
 class RunStarted:

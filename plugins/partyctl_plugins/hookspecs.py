@@ -2,7 +2,7 @@
 
 A plugin looks like this, and its distribution names the module in the entry-point group `partyctl.providers`::
 
-    from partyctl_plugins import hookimpl
+    from partyctl.plugins import hookimpl
 
     @hookimpl
     def partyctl_transport(kind, options):

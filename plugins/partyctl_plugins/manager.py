@@ -124,7 +124,7 @@ def load(entry: ProviderEntry) -> pluggy.PluginManager:
             f"the plugin of provider {entry.name!r} provides no transport",
             where=f"{entry.target} of {entry.package}",
             why="its partyctl_transport is not marked" if unmarked else "it implements no hook partyctl_transport",
-            fix="Mark it with partyctl_plugins.hookimpl"
+            fix="Mark it with partyctl.plugins.hookimpl"
             if unmarked
             else "Add a hook partyctl_transport(kind, options)",
         )
