@@ -6,6 +6,7 @@ last removes it, and what both left behind by dying at once is reaped by the nex
 
 import asyncio
 import contextlib
+import logging
 import os
 import shutil
 import subprocess
@@ -29,12 +30,18 @@ STOP_LIMIT = 8.0
 """Seconds a private host may take to end its workers and itself."""
 
 
+KILL_LIMIT = 5.0
+"""Seconds until a killed private host must be gone; only one that waits in the kernel takes longer."""
+
+_log = logging.getLogger("partyctl.embedded")
+
+
 class PrivateHost:
     """A source of workers over a private host. Lives on one event loop; `close` ends every worker and the host."""
 
     def __init__(self) -> None:
-        self._starting = asyncio.Lock()
-        self._client: LauncherClient | None = None
+        # One start for all who ask: a role that is cancelled meanwhile neither ends it nor leaves it to nobody.
+        self._starting: asyncio.Task[LauncherClient] | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._control: AsyncChannel | None = None
         self._directory: Path | None = None
@@ -45,61 +52,76 @@ class PrivateHost:
         Raises:
             HostError: the private host did not start; says why.
         """
-        async with self._starting:
-            if self._client is None:
-                self._client = await self._start()
-            return self._client
+        if self._starting is None:
+            self._starting = asyncio.get_running_loop().create_task(self._start())
+        return await asyncio.shield(self._starting)
 
     async def close(self) -> None:
         """End every worker and the private host; afterwards nothing of it is left. Idempotent."""
-        if self._client is not None:
-            await self._client.close()
+        starting, self._starting = self._starting, None
+        if starting is not None:
+            starting.cancel()
+            await asyncio.wait((starting,))
+            if not starting.cancelled() and starting.exception() is None:
+                await starting.result().close()
         if self._control is not None:
             self._control.close()
         if self._process is not None:
             await _ended(self._process, STOP_LIMIT)
         if self._directory is not None:
             shutil.rmtree(self._directory, ignore_errors=True)
-        self._client = self._control = self._process = self._directory = None
+        self._control = self._process = self._directory = None
 
     async def _start(self) -> LauncherClient:
-        self._directory = _make_directory()
         ours, theirs = Channel.pair()
-        fd = theirs.fileno()
-        argv = [sys.executable, "-m", "partyctl.host.private", "--control-fd", str(fd)]
-        argv += ["--host-pid", str(os.getpid()), "--directory", str(self._directory)]
-        self._process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, pass_fds=(fd,), start_new_session=True)
-        theirs.close()
         self._control = AsyncChannel(ours)
+        try:
+            self._directory = _make_directory()
+            self._process = _spawn(theirs.fileno(), self._directory)
+        except OSError as error:
+            raise _not_started(error.strerror or str(error)) from error
+        finally:
+            theirs.close()
         try:
             async with asyncio.timeout(START_LIMIT):
                 received = await self._control.receive()
         except TimeoutError:
-            raise HostError("the private host did not start", why=f"not ready after {START_LIMIT:.0f} s") from None
+            raise _not_started(f"not ready after {START_LIMIT:.0f} s") from None
         if received is None:
-            raise HostError("the private host did not start", why="it ended before it was ready")
-        message = unpack(received.data)
-        if message["t"] != "ready":
-            raise HostError("the private host did not start", why=str(message.get("error")))
+            raise _not_started("it ended before it was ready")
+        if len(received.fds) != 1:
+            raise _not_started(str(unpack(received.data).get("error")))
         return LauncherClient(AsyncChannel(Channel.from_fd(received.fds[0])))
 
 
-async def _ended(process: subprocess.Popen[bytes], limit: float) -> None:
+def _spawn(control: int, directory: Path) -> "subprocess.Popen[bytes]":
+    argv = [sys.executable, "-m", "partyctl.host.private", "--control-fd", str(control)]
+    argv += ["--host-pid", str(os.getpid()), "--directory", str(directory)]
+    return subprocess.Popen(argv, stdin=subprocess.DEVNULL, pass_fds=(control,), start_new_session=True)
+
+
+def _not_started(why: str) -> HostError:
+    return HostError("the private host did not start", why=why)
+
+
+async def _ended(process: "subprocess.Popen[bytes]", limit: float) -> None:
+    """Wait until a process ends, kill it after `limit` seconds, and reap it."""
     loop = asyncio.get_running_loop()
     gone = asyncio.Event()
-    with contextlib.suppress(ProcessLookupError):
+    with contextlib.suppress(ProcessLookupError, TimeoutError):
         watched = os.pidfd_open(process.pid)
         loop.add_reader(watched, gone.set)
         try:
-            async with asyncio.timeout(limit):
-                await gone.wait()
-        except TimeoutError:
-            process.kill()
-            await gone.wait()
+            try:
+                await asyncio.wait_for(gone.wait(), limit)
+            except TimeoutError:
+                process.kill()
+                await asyncio.wait_for(gone.wait(), KILL_LIMIT)
         finally:
             loop.remove_reader(watched)
             os.close(watched)
-    process.wait()
+    if process.poll() is None:
+        _log.warning("the private host %d does not end; it is left to the kernel", process.pid)
 
 
 def _make_directory() -> Path:

@@ -1,7 +1,6 @@
 """The user's file: imported, and asked for the session that `partyctl run FILE[:name]` is to run."""
 
 import hashlib
-import importlib.util
 import sys
 import traceback
 from pathlib import Path
@@ -21,7 +20,7 @@ def split_target(target: str) -> tuple[Path, str | None]:
         ProgramError: there is no such file.
     """
     path, colon, name = target.rpartition(":")
-    if not colon or not name.isidentifier():
+    if not colon or not name.isidentifier() or Path(target).is_file():
         path, name = target, ""
     file = Path(path)
     if not file.is_file():
@@ -30,8 +29,12 @@ def split_target(target: str) -> tuple[Path, str | None]:
 
 
 def digest(path: Path) -> str:
-    """The sha256 of the file's bytes, in hexadecimal."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    """The sha256 of the file's bytes, in hexadecimal.
+
+    Raises:
+        ProgramError: it cannot be read.
+    """
+    return hashlib.sha256(_read(path)).hexdigest()
 
 
 def session_in(module: ModuleType, path: Path, name: str | None, config: PartyConfig) -> Session:
@@ -62,25 +65,33 @@ def import_program(path: Path, *, expected: str | None = None) -> ModuleType:
     Raises:
         ProgramError: it could not be imported, or changed since it was submitted.
     """
-    if expected is not None and digest(path) != expected:
+    # Read once, so that what runs is what was compared, and no cached bytecode of an earlier version is.
+    source = _read(path)
+    found = hashlib.sha256(source).hexdigest()
+    if expected not in (None, found):
         raise ProgramError("the file changed after it was submitted", where=str(path), fix="Run it again")
     directory = str(path.parent)
     if directory not in sys.path:
         sys.path.insert(0, directory)
-    name = f"partyctl_program_{digest(path)[:16]}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise ProgramError("the file is not a Python file", where=str(path), fix="Give a file that ends in .py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
+    module = ModuleType(f"partyctl_program_{found[:16]}")
+    module.__file__ = str(path)
+    sys.modules[module.__name__] = module
     try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
-        sys.modules.pop(name, None)
-        line = _line_in(path, error)
+        exec(compile(source, str(path), "exec", dont_inherit=True), vars(module))
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        sys.modules.pop(module.__name__, None)
         why = f"{type(error).__name__}: {error}"
-        raise ProgramError("the file could not be imported", where=f"{path}{line}", why=why) from error
+        raise ProgramError("the file could not be imported", where=f"{path}{_line_in(path, error)}", why=why) from error
     return module
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ProgramError("the file cannot be read", where=str(path), why=error.strerror or str(error)) from error
 
 
 def _line_in(path: Path, error: BaseException) -> str:

@@ -5,10 +5,10 @@ import contextlib
 import os
 import signal
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 import msgpack
 
@@ -17,7 +17,8 @@ from partyctl_base.channel import Channel, ChannelClosed, ChannelFault
 from partyctl_base.ids import IdAllocator, RandomIds
 from partyctl_confinement.errors import LauncherLost, SpawnRefused, SpawnTimedOut
 
-_NO_LABELS: Mapping[str, str] = MappingProxyType({})
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+_NO_LIMITS: Mapping[str, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,8 @@ class ExitNotice:
         cause: "exit": it ended by itself or by a stranger's hand; "killed": its client had it killed; "stop": the
             launcher stopped; "launcher-lost": the launcher is gone, and the worker with it; "client-closed": this
             client was closed.
+        limit: the limit that ended it, by the name in its request, or "memory"; None if nothing says so.
+        evidence: what says so, for people.
     """
 
     pid: int
@@ -39,9 +42,15 @@ class ExitNotice:
     signal: int | None
     stderr: bytes
     cause: str
+    limit: str | None = None
+    evidence: str = ""
 
     def describe(self) -> str:
-        """The end in words: "exited with status 3", "killed by SIGKILL"."""
+        """The end in words: "exited with status 3", "killed by SIGXCPU: over its limit cpu_seconds = 1 seconds"."""
+        end = self._end()
+        return f"{end}: {self.evidence}" if self.evidence else end
+
+    def _end(self) -> str:
         if self.status is not None:
             return f"exited with status {self.status}"
         if self.signal is not None:
@@ -100,12 +109,25 @@ class LauncherClient:
         self._ids = ids or RandomIds()
         self._asked: dict[str, asyncio.Future[Hired]] = {}
         self._hired: dict[str, Hired] = {}
-        self._declining: set[asyncio.Task[ExitNotice]] = set()
+        self._declining: set[asyncio.Task[None]] = set()
         self._over = ""
         self._reader = asyncio.get_running_loop().create_task(self._read(), name="launcher-client")
 
+    @property
+    def is_over(self) -> bool:
+        """Whether it can hire nobody any more: it was closed, or its launcher is gone."""
+        return bool(self._over)
+
     async def spawn(
-        self, *, name: str, main: str, labels: Mapping[str, str] = _NO_LABELS, timeout: float = 10.0
+        self,
+        *,
+        name: str,
+        main: str = "",
+        labels: Mapping[str, str] = _NOTHING,
+        timeout: float = 10.0,
+        mode: Literal["fork", "exec"] = "fork",
+        argv: Sequence[str] = (),
+        limits: Mapping[str, int] = _NO_LIMITS,
     ) -> Hired:
         """Hire a worker.
 
@@ -114,6 +136,12 @@ class LauncherClient:
             main: "module:function", imported in the worker; the function takes its `Channel`.
             labels: texts that `status` shows with it.
             timeout: seconds until the launcher must have answered.
+            mode: "fork": a copy of the launcher, up in milliseconds; "exec": a fresh interpreter, for mains that
+                must not share the launcher's memory.
+            argv: in place of a main, with mode "exec": a program by its absolute path, and its arguments. Its channel
+                is descriptor 3. A process it loses to init is killed at once, for it is the launcher's then.
+            limits: what it is held to, by the names in `limits.KINDS`: nofile, file_size_max (bytes), core (bytes, 0
+                unless said), cpu_seconds, address_space (bytes), nproc.
 
         Raises:
             SpawnRefused: the launcher would not.
@@ -123,18 +151,21 @@ class LauncherClient:
         worker_id = self._ids.new_id("worker")
         answer: asyncio.Future[Hired] = asyncio.get_running_loop().create_future()
         self._asked[worker_id] = answer
-        request = {"t": "spawn", "id": worker_id, "name": name, "main": main, "labels": dict(labels)}
+        request: dict[str, object] = {"t": "spawn", "id": worker_id, "name": name, "labels": dict(labels)}
+        request |= {"argv": list(argv)} if argv else {"main": main}
+        request |= {"mode": mode} if mode != "fork" else {}
+        request |= {"limits": dict(limits)} if limits else {}
         try:
             async with asyncio.timeout(timeout):
                 await self._send(request)
                 return await answer
         except TimeoutError as error:
-            self._decline(answer)
+            self._decline(worker_id, answer)
             raise SpawnTimedOut(
                 f"the launcher did not start a worker within {timeout:g} s", where=name, why="the machine is overloaded"
             ) from error
         except asyncio.CancelledError:
-            self._decline(answer)
+            self._decline(worker_id, answer)
             raise
         finally:
             # An answer that comes later finds nobody who asked, and is turned away.
@@ -159,7 +190,7 @@ class LauncherClient:
         try:
             while (received := await self._channel.receive()) is not None:
                 try:
-                    await self._hear(msgpack.unpackb(received.data), received.fds)
+                    self._hear(msgpack.unpackb(received.data), received.fds)
                 except (ValueError, LookupError, TypeError):
                     # Not our launcher's words: whatever is at the other end, it starts no worker for us.
                     for fd in received.fds:
@@ -168,36 +199,40 @@ class LauncherClient:
         finally:
             self._lose("launcher-lost")
 
-    async def _hear(self, message: Mapping[str, Any], fds: tuple[int, ...]) -> None:
+    def _hear(self, message: Mapping[str, Any], fds: tuple[int, ...]) -> None:
         kind, worker_id = message["t"], message["id"]
         if kind == "spawned":
-            await self._spawned(worker_id, message["pid"], message["confinement"], fds)
+            self._spawned(worker_id, message["pid"], message["confinement"], fds)
         elif kind == "refused":
             self._refused(worker_id, message["request"], message["why"])
         elif kind == "exited":
             self._exited(worker_id, message)
 
-    async def _spawned(self, worker_id: str, pid: int, confinement: str, fds: tuple[int, ...]) -> None:
+    def _spawned(self, worker_id: str, pid: int, confinement: str, fds: tuple[int, ...]) -> None:
         answer = self._asked.get(worker_id)
         if answer is None or answer.done():
-            for fd in fds:
+            for fd in fds:  # whoever asked lost patience, and had it taken back
                 os.close(fd)
-            with contextlib.suppress(LauncherLost):  # and the worker with it
-                await self._send({"t": "kill", "id": worker_id})
             return
         channel = AsyncChannel(Channel(socket.socket(fileno=fds[0])))
         hired = Hired(self, worker_id, pid, channel, confinement)
         self._hired[worker_id] = hired
         answer.set_result(hired)
 
-    def _decline(self, answer: "asyncio.Future[Hired]") -> None:
-        """The worker came in the very moment in which whoever asked for it was cancelled, or lost patience."""
-        if not answer.done() or answer.cancelled() or answer.exception() is not None:
-            return
-        answer.result().channel.close()
-        killing = asyncio.get_running_loop().create_task(answer.result().kill())
-        self._declining.add(killing)
-        killing.add_done_callback(self._declining.discard)
+    def _decline(self, worker_id: str, answer: "asyncio.Future[Hired]") -> None:
+        """Nobody waits for this worker any more: whether it still waits its turn or is there already, it must not be.
+
+        It may have come in the very moment in which whoever asked for it was cancelled, or lost patience.
+        """
+        if answer.done() and not answer.cancelled() and answer.exception() is None:
+            answer.result().channel.close()
+        declining = asyncio.get_running_loop().create_task(self._take_back(worker_id))
+        self._declining.add(declining)
+        declining.add_done_callback(self._declining.discard)
+
+    async def _take_back(self, worker_id: str) -> None:
+        with contextlib.suppress(LauncherLost):  # and the worker with it
+            await self._send({"t": "kill", "id": worker_id})
 
     def _refused(self, worker_id: str, request: str, why: str) -> None:
         answer = self._asked.get(worker_id)
@@ -208,7 +243,7 @@ class LauncherClient:
         hired = self._hired.pop(worker_id, None)
         if hired is not None:
             fields = {name: message[name] for name in ("pid", "status", "signal", "stderr", "cause")}
-            hired._ended(ExitNotice(**fields))
+            hired._ended(ExitNotice(**fields, limit=message.get("limit"), evidence=message.get("evidence", "")))
 
     def _lose(self, cause: str) -> None:
         """No more answers and notices will come. The first cause counts."""

@@ -1,4 +1,4 @@
-"""The host's own children: how they are started, heard, waited for and ended.
+"""The host's own children: how they are started, heard, asked and ended.
 
 Children are started from the main thread, each in a session of its own, so that a Ctrl-C at the terminal reaches the
 host alone. The host is a child subreaper: a child it did not start is the orphan of a dead launcher, and is killed.
@@ -11,24 +11,37 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from partyctl.maps import pack
+from partyctl.errors import HostError
+from partyctl.maps import Map, pack
 from partyctl_base.aio import AsyncChannel
 from partyctl_base.channel import Channel, ChannelClosed
 from partyctl_base.process import children
 from partyctl_confinement import reaper
 
+KILL_LIMIT = 5.0
+"""Seconds until a killed child must be gone; only one that waits in the kernel takes longer, and is left to it."""
 
-@dataclass(slots=True)
+
+@dataclass(slots=True, eq=False)
 class Child:
-    """One living or dead child process and the channel to it."""
+    """One child process, living or dead, and the channel to it.
+
+    Attributes:
+        name: what it is called in `status`.
+        pid: its process id.
+        channel: the host's end of the channel to it.
+        exited: its exit code, as `os.waitstatus_to_exitcode` gives it; wait for it shielded, many do.
+        ready: set when it said so.
+        launcher: the launcher it was lent, if it is a node.
+    """
 
     name: str
     pid: int
     channel: AsyncChannel
-    started: float
     exited: asyncio.Future[int]
     ready: asyncio.Event = field(default_factory=asyncio.Event)
-    restarts: int = 0
+    launcher: "Child | None" = None
+    _asked: dict[str, list[asyncio.Future[Map]]] = field(default_factory=dict)
 
     async def send(self, message: Mapping[str, object], fds: Sequence[int] = ()) -> None:
         """Send one message; a child that is gone is not an error here, its exit is seen elsewhere."""
@@ -37,10 +50,45 @@ class Child:
         except ChannelClosed:
             return
 
+    async def ask(self, question: str, *, limit: float) -> Map | None:
+        """The child's answer to `question`, a message of the same kind; None if none comes within `limit` seconds."""
+        answer: asyncio.Future[Map] = asyncio.get_running_loop().create_future()
+        waiting = self._asked.setdefault(question, [])
+        waiting.append(answer)
+        try:
+            # A stopped child reads nothing, so the question itself may find no room.
+            async with asyncio.timeout(limit):
+                await self.send({"t": question})
+                return await answer
+        except TimeoutError:
+            return None
+        finally:
+            if answer in waiting:
+                waiting.remove(answer)
+
+    def answered(self, message: Map) -> None:
+        """Give an answer to all who asked."""
+        waiting = self._asked.get(str(message["t"]), [])
+        for answer in waiting:
+            if not answer.done():
+                answer.set_result(message)
+        waiting.clear()
+
     def kill(self) -> None:
         """SIGKILL, if it still runs."""
         if not self.exited.done():
             os.kill(self.pid, signal.SIGKILL)
+
+    async def end(self, *, grace: float) -> None:
+        """Ask it to stop; kill it if it has not ended within `grace` seconds."""
+        try:
+            async with asyncio.timeout(grace):
+                await self.send({"t": "stop"})
+                await asyncio.shield(self.exited)
+        except TimeoutError:
+            self.kill()
+            await asyncio.wait((self.exited,), timeout=KILL_LIMIT)
+        self.channel.close()
 
 
 class Children:
@@ -52,28 +100,38 @@ class Children:
         self._loop.add_signal_handler(signal.SIGCHLD, self._collect)
 
     def start(
-        self,
-        name: str,
-        module: str,
-        arguments: Sequence[str] = (),
-        *,
-        restarts: int = 0,
-        environment: Mapping[str, str] | None = None,
+        self, name: str, module: str, arguments: Sequence[str] = (), *, environment: Mapping[str, str] | None = None
     ) -> Child:
         """Start `python -m module --control-fd N --host-pid PID arguments...` with one end of a channel as N.
 
         Args:
             environment: the child's whole environment; None for the host's own.
+
+        Raises:
+            HostError: the machine has no room for another process.
         """
         ours, theirs = Channel.pair()
         fd = theirs.fileno()
         argv = [sys.executable, "-m", module, "--control-fd", str(fd), "--host-pid", str(os.getpid()), *arguments]
         actions = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0), (os.POSIX_SPAWN_DUP2, fd, fd)]
-        pid = os.posix_spawn(sys.executable, argv, environment or os.environ, file_actions=actions, setsid=True)
-        theirs.close()
-        child = Child(name, pid, AsyncChannel(ours), self._loop.time(), self._loop.create_future(), restarts=restarts)
-        self._known[pid] = child
+        env = os.environ if environment is None else environment
+        try:
+            pid = os.posix_spawn(sys.executable, argv, env, file_actions=actions, setsid=True)
+        except OSError as error:
+            ours.close()
+            raise HostError(f"the {name} could not be started", why=error.strerror or str(error)) from error
+        finally:
+            theirs.close()
+        child = self._known[pid] = Child(name, pid, AsyncChannel(ours), self._loop.create_future())
         return child
+
+    def close(self) -> None:
+        """Kill whatever is left and stop listening for exits."""
+        self._loop.remove_signal_handler(signal.SIGCHLD)
+        for child in self._known.values():
+            child.kill()
+            child.channel.close()
+        reaper.sweep_children(())
 
     def _collect(self) -> None:
         while True:
@@ -84,30 +142,7 @@ class Children:
             if pid == 0:
                 break
             child = self._known.pop(pid, None)
-            if child is not None:
+            if child is not None and not child.exited.done():
                 child.exited.set_result(os.waitstatus_to_exitcode(status))
-        self.sweep_orphans()
-
-    def sweep_orphans(self) -> None:
-        """Kill every child that was not started here, with its tree: orphans of a dead launcher."""
         if any(pid not in self._known for pid in children(os.getpid())):
             reaper.sweep_children(self._known.keys())
-
-    async def end(self, child: Child, *, grace: float) -> None:
-        """Ask a child to stop; kill it if it has not ended within `grace` seconds."""
-        try:
-            async with asyncio.timeout(grace):
-                await child.send({"t": "stop"})
-                await asyncio.shield(child.exited)
-        except TimeoutError:
-            child.kill()
-            await child.exited
-        child.channel.close()
-
-    def close(self) -> None:
-        """Kill whatever is left and stop listening for exits."""
-        self._loop.remove_signal_handler(signal.SIGCHLD)
-        for child in list(self._known.values()):
-            child.kill()
-            child.channel.close()
-        reaper.sweep_children(())

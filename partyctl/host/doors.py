@@ -7,6 +7,8 @@ begins with a hello that carries the version of this protocol. The requests:
     wait                    ready, once everything is
     down {timeout, now}     progress lines, then done
     enter                   for one run: its id, an address, a secret (by descriptor) and the node to talk to
+
+A request that is none, or is none of these, is answered by failed.
 """
 
 import asyncio
@@ -22,11 +24,21 @@ from partyctl.control import CONTROL_NAME, CONTROL_VERSION
 from partyctl.maps import Map, pack, unpack
 from partyctl_base.aio import AsyncChannel
 from partyctl_base.channel import Channel, ChannelClosed
+from partyctl_base.errors import PartyError
 from partyctl_base.paths import socket_path
+
+CALLERS_MAX = 256
+"""Conversations at once. Below the usual limit of descriptors, so that a new one can always be turned away."""
 
 _UCRED = struct.Struct("3i")
 _HELLO_LIMIT = 5.0
-_REQUEST_MAX = 1024 * 1024
+_MESSAGE_MAX = 8 * 1024 * 1024
+
+
+class BadRequest(PartyError):
+    """A request does not have the shape it should."""
+
+    whose = "peer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +47,15 @@ class Caller:
 
     pid: int
     channel: AsyncChannel
+
+    async def hear(self) -> bytes | None:
+        """The caller's next message; None when it has left. Nobody is asked for descriptors, so any are closed."""
+        received = await self.channel.receive()
+        if received is None:
+            return None
+        for fd in received.fds:
+            os.close(fd)
+        return received.data
 
     async def reply(self, message: Map, fds: Sequence[int] = ()) -> None:
         """Send one reply; a caller that has left is not an error."""
@@ -51,7 +72,7 @@ class Doors:
     Args:
         directory: the runtime directory.
         party: the party's name, told in the hello.
-        answers: what to do for each kind of request.
+        answers: what to do for each kind of request; a PartyError is told to the caller.
     """
 
     def __init__(self, directory: Path, party: str, answers: Mapping[str, Answer]) -> None:
@@ -83,27 +104,24 @@ class Doors:
         except OSError:
             return
         pid, uid, _gid = _UCRED.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))
-        if uid not in (os.getuid(), 0):
+        if uid not in (os.getuid(), 0) or len(self._tasks) >= CALLERS_MAX:
             connection.close()
             return
-        caller = Caller(pid, AsyncChannel(Channel(connection, max_message=_REQUEST_MAX)))
+        caller = Caller(pid, AsyncChannel(Channel(connection, max_message=_MESSAGE_MAX)))
         task = self._loop.create_task(self._serve(caller))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _serve(self, caller: Caller) -> None:
         try:
-            async with asyncio.timeout(_HELLO_LIMIT):
-                hello = await caller.channel.receive()
-            if hello is None:
-                return
-            await caller.reply({"t": "hello", "version": CONTROL_VERSION, "pid": os.getpid(), "party": self._party})
-            while (received := await caller.channel.receive()) is not None:
-                for fd in received.fds:
-                    os.close(fd)
-                await self._answer(caller, received.data)
-        except TimeoutError:
-            return
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_HELLO_LIMIT):
+                    if await caller.hear() is None:
+                        return
+                    hello: Map = {"t": "hello", "version": CONTROL_VERSION, "pid": os.getpid(), "party": self._party}
+                    await caller.reply(hello)
+                while (data := await caller.hear()) is not None:
+                    await self._answer(caller, data)
         finally:
             caller.channel.close()
 
@@ -111,7 +129,10 @@ class Doors:
         try:
             request = unpack(data)
             answer = self._answers[str(request["t"])]
-        except (ValueError, TypeError, KeyError, AttributeError):
+        except (ValueError, TypeError, KeyError):
             await caller.reply({"t": "failed", "error": f"no such request; known are {', '.join(self._answers)}"})
             return
-        await answer(caller, request)
+        try:
+            await answer(caller, request)
+        except PartyError as error:
+            await caller.reply({"t": "failed", "error": str(error)})

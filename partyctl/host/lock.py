@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from partyctl.control import LOCK_NAME, owner
-from partyctl.errors import AlreadyRunning
+from partyctl.errors import AlreadyRunning, HostError
 
 
 class PartyLock:
@@ -21,6 +21,7 @@ class PartyLock:
 
     Raises:
         AlreadyRunning: a living process holds it; names its pid.
+        HostError: nobody could be told who holds it, for the disk is full or broken.
     """
 
     def __init__(self, party: str, directory: Path) -> None:
@@ -31,8 +32,14 @@ class PartyLock:
             os.close(self._fd)
             raise AlreadyRunning(party, owner(party)) from None
         text = json.dumps({"pid": os.getpid(), "party": party, "started": datetime.now(UTC).isoformat()})
-        os.ftruncate(self._fd, 0)
-        os.pwrite(self._fd, text.encode(), 0)
+        try:
+            os.ftruncate(self._fd, 0)
+            os.pwrite(self._fd, text.encode(), 0)
+        except OSError as error:
+            os.close(self._fd)
+            raise HostError(
+                "the party's lock cannot be written", where=str(directory / LOCK_NAME), why=error.strerror or ""
+            ) from error
 
     def release(self) -> None:
         """Free the lock; the file stays, so that two starters never lock two files of one name."""

@@ -1,10 +1,12 @@
 """The host of a party: takes the lock, starts the tree, answers at the doors, drains and stops.
 
-States: starting -> ready -> draining -> stopped. The first SIGINT or SIGTERM drains: no new run, wait for the running
-ones, then stop. The second stops at once. `partyctl down` does the same through the doors.
+States: starting -> ready -> draining -> stopping. The first SIGINT or SIGTERM drains: no new run, wait for the running
+ones, then stop. The second stops at once. `partyctl down` does the same through the doors. Before it is ready a host
+has nothing to drain, and the first signal stops it.
 """
 
 import asyncio
+import math
 import os
 import signal
 import sys
@@ -16,17 +18,22 @@ from pathlib import Path
 from partyctl.config import PartyConfig
 from partyctl.errors import HostError
 from partyctl.host import report
-from partyctl.host.doors import Caller, Doors
+from partyctl.host.children import Children
+from partyctl.host.doors import BadRequest, Caller, Doors
+from partyctl.host.drain import Drain
 from partyctl.host.lock import PartyLock
 from partyctl.host.tree import Tree
-from partyctl.maps import Map, maps
+from partyctl.maps import Map
 from partyctl_base.ids import RandomIds
 from partyctl_base.paths import runtime_directory
-from partyctl_confinement import reaper
 from partyctl_base.process import set_child_subreaper
+from partyctl_confinement import reaper
 
 DRAIN_LIMIT = 30.0
 """Seconds the running runs get to end after the first signal."""
+
+DRAIN_STEP = 0.1
+"""Seconds between two questions whether they have."""
 
 
 def serve(config: PartyConfig, *, ready_fd: int | None = None) -> int:
@@ -74,25 +81,16 @@ class Host:
         self._stop = asyncio.Event()
         self._forced = 0
         self._gave_up: str | None = None
-        self._entered: dict[str, Caller] = {}
-        self.tree = Tree(directory, self._nodes, say, self._give_up)
+        self.tree = Tree(directory, self._nodes, Children(), say, self._give_up)
 
     async def run(self) -> int:
         """Start, serve, stop; the exit code."""
-        loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._signalled, number)
+            asyncio.get_running_loop().add_signal_handler(number, self._signalled, number)
         answers = {"status": self._status, "wait": self._wait, "down": self._down, "enter": self._enter}
         doors = Doors(self._directory, self._config.name, answers)
         try:
-            starting = loop.create_task(self.tree.start())
-            stopping = loop.create_task(self._stop.wait())
-            await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
-            if starting.done():
-                starting.result()
-                self._announce()
-                await stopping
-            starting.cancel()
+            await self._until_stopped()
         finally:
             self.state = "stopping"
             await self.tree.stop()
@@ -101,40 +99,58 @@ class Host:
             raise HostError("the party gave up", why=self._gave_up, fix="Mend the cause, then run partyctl up again")
         return 128 + self._forced if self._forced else 0
 
+    async def _until_stopped(self) -> None:
+        loop = asyncio.get_running_loop()
+        starting = loop.create_task(self.tree.start())
+        stopping = loop.create_task(self._stop.wait())
+        try:
+            await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
+            if not self._stop.is_set():
+                starting.result()
+                self._announce()
+                await stopping
+        finally:
+            starting.cancel()
+            stopping.cancel()
+            await asyncio.gather(starting, stopping, return_exceptions=True)
+
     def _announce(self) -> None:
         if self.state == "starting":
             self.state = "ready"
-        self._ready.set()
-        say(f"party {self._config.name!r} is up: {self._nodes} nodes, pid {os.getpid()}")
-        if self._ready_fd is not None:
-            os.write(self._ready_fd, b"1")
+            self._ready.set()
+            say(f"party {self._config.name!r} is up: {self._nodes} nodes, pid {os.getpid()}")
+            if self._ready_fd is not None:
+                os.write(self._ready_fd, b"1")
 
     def _give_up(self, why: str) -> None:
         self._gave_up = why
         self._stop.set()
 
     def _signalled(self, number: signal.Signals) -> None:
-        if self.state == "draining":
-            self._forced = number
+        if self.state == "starting":
+            say("stopping")
             self._stop.set()
-        else:
+        elif self.state == "ready":
             say("draining; once more to stop at once")
             self.tree.spawn_task(self._drain(DRAIN_LIMIT, say))
+        else:
+            self._forced = number
+            self._stop.set()
 
     async def _drain(self, limit: float, tell: Callable[[str], None]) -> None:
-        self.state = "draining"
-        deadline = asyncio.get_running_loop().time() + limit
-        told: set[str] = set()
-        while runs := [run for node in await report.nodes(self.tree) for run in maps(node.get("runs"))]:
-            for run in runs:
-                if (name := str(run["id"])) not in told:
-                    told.add(name)
-                    tell(f"waiting for run {name}")
-            if asyncio.get_running_loop().time() > deadline:
-                tell(f"{len(runs)} runs did not end within {limit:.0f} s and are cut off")
-                break
-            await asyncio.sleep(0.1)
+        if self.state != "stopping":
+            self.state = "draining"
+        loop = asyncio.get_running_loop()
+        drain: Drain | None = Drain(loop.time() + limit, limit)
+        while drain is not None:
+            drain, lines = drain.step(await report.survey(self.tree), loop.time())
+            for line in lines:
+                tell(line)
+            if drain is not None:
+                await asyncio.sleep(DRAIN_STEP)
         self._stop.set()
+
+    # --- what callers at the doors ask ---
 
     async def _status(self, caller: Caller, request: Map) -> None:
         document = await report.document(self.tree, self._config.name, self.state, self._started)
@@ -145,9 +161,9 @@ class Host:
         await caller.reply({"t": "ready"})
 
     async def _down(self, caller: Caller, request: Map) -> None:
-        limit = 0.0 if request.get("now") else float(str(request.get("timeout", DRAIN_LIMIT)))
+        limit = 0.0 if request.get("now") else _seconds(request.get("timeout", DRAIN_LIMIT))
         lines: asyncio.Queue[str] = asyncio.Queue()
-        drain = asyncio.get_running_loop().create_task(self._drain(limit, lines.put_nowait))
+        drain = self.tree.spawn_task(self._drain(limit, lines.put_nowait))
         while not drain.done() or not lines.empty():
             line = asyncio.ensure_future(lines.get())
             await asyncio.wait((line, drain), return_when=asyncio.FIRST_COMPLETED)
@@ -159,19 +175,29 @@ class Host:
     async def _enter(self, caller: Caller, request: Map) -> None:
         """Let a caller in for one run: a secret and two addresses, its own and that of the node that takes the run."""
         if self.state != "ready":
-            await caller.reply({"t": "failed", "error": f"the party is {self.state}, it takes no new run"})
-            return
+            raise HostError(f"the party is {self.state}, it takes no new run")
         run = RandomIds().new_id("run")
         address = f"client/{run}"
         principal = await self.tree.admit(address, (address,))
-        node = f"node/{zlib.crc32(run.encode()) % self._nodes}"
-        secret = os.memfd_create("secret", os.MFD_CLOEXEC)
-        os.write(secret, principal.secret)
-        os.lseek(secret, 0, os.SEEK_SET)
-        reply: Map = {"t": "entered", "run": run, "endpoint": self.tree.endpoint, "principal": principal.name}
-        await caller.reply(reply | {"address": address, "node": node}, [secret])
-        os.close(secret)
-        # The caller keeps this connection open for as long as it follows the run; at its end the secret is void.
-        while await caller.channel.receive() is not None:
-            continue
-        await self.tree.dismiss(principal.name)
+        try:
+            secret = os.memfd_create("secret", os.MFD_CLOEXEC)
+            try:
+                os.write(secret, principal.secret)
+                os.lseek(secret, 0, os.SEEK_SET)
+                reply: Map = {"t": "entered", "run": run, "endpoint": self.tree.endpoint, "principal": principal.name}
+                node = f"node/{zlib.crc32(run.encode()) % self._nodes}"
+                await caller.reply(reply | {"address": address, "node": node}, [secret])
+            finally:
+                os.close(secret)
+            # The caller keeps this connection for as long as it follows the run; at its end the secret is void.
+            while await caller.hear() is not None:
+                continue
+        finally:
+            await self.tree.dismiss(principal.name)
+
+
+def _seconds(value: object) -> float:
+    """A limit that a caller asked for."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+        raise BadRequest("the timeout is no number of seconds", why=repr(value)[:100])
+    return float(value)

@@ -8,6 +8,7 @@ no broker: in an embedded run every role lives in the program, and no other peer
 """
 
 import asyncio
+import contextlib
 import os
 import shutil
 import signal
@@ -18,6 +19,7 @@ import click
 
 from partyctl.errors import HostError
 from partyctl.host.budget import RestartBudget
+from partyctl.host.children import Children
 from partyctl.host.tree import Tree
 from partyctl.maps import pack
 from partyctl_base.aio import AsyncChannel
@@ -35,26 +37,35 @@ async def lend(control: AsyncChannel, embedder: int, directory: Path) -> None:
         return
     loop.add_reader(watched, over.set)
     causes: list[str] = []
-    tree = Tree(directory, 0, causes.append, lambda why: over.set(), budget=RestartBudget(intensity=0))
+    tree = Tree(directory, 0, Children(), causes.append, lambda why: over.set(), budget=RestartBudget(intensity=0))
+    # The embedder says nothing; its end of the channel closes when it needs no worker any more, perhaps while we start.
+    waits = [loop.create_task(work) for work in (_start(tree, control, over), control.receive(), over.wait())]
     try:
-        await tree.start()
-        client = await tree.hire_client("embedder")
-        await control.send(pack({"t": "ready"}), [client.fileno()])
-        client.close()
-        leaving = loop.create_task(control.receive())
-        waiting = loop.create_task(over.wait())
-        await asyncio.wait((leaving, waiting), return_when=asyncio.FIRST_COMPLETED)
-        leaving.cancel()
-        waiting.cancel()
-    except ChannelClosed:
-        return
-    except HostError as error:
-        await control.send(pack({"t": "failed", "error": str(error)}))
+        if os.getppid() == embedder:
+            await asyncio.wait(waits[1:], return_when=asyncio.FIRST_COMPLETED)
     finally:
+        for wait in waits:
+            wait.cancel()
+        await asyncio.gather(*waits, return_exceptions=True)
         await tree.stop()
         control.close()
         loop.remove_reader(watched)
         os.close(watched)
+
+
+async def _start(tree: Tree, control: AsyncChannel, over: asyncio.Event) -> None:
+    with contextlib.suppress(ChannelClosed):
+        try:
+            await tree.start()
+            client = await tree.hire_client("embedder")
+        except HostError as error:
+            await control.send(pack({"t": "failed", "error": str(error)}))
+            over.set()
+            return
+        try:
+            await control.send(pack({"t": "ready"}), [client.fileno()])
+        finally:
+            client.close()
 
 
 @click.command()

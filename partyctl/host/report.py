@@ -7,7 +7,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from partyctl.host.children import Child
+from partyctl.host.drain import Survey
 from partyctl.host.tree import Tree
 from partyctl.maps import Map, maps
 
@@ -26,21 +26,31 @@ def memory(pid: int) -> int | None:
     return int(found[1]) * 1024 if found else None
 
 
-async def nodes(tree: Tree) -> list[Map]:
-    """The answers of all nodes; a node that does not answer is left out."""
-    names = [name for name in tree.living if name.startswith("node/")]
+def _ready_nodes(tree: Tree) -> list[str]:
+    return [name for name in tree.node_names if name in tree.living and tree.living[name].ready.is_set()]
+
+
+async def _answers(tree: Tree) -> dict[str, Map]:
+    """What the nodes that are ready answer, by name; a node that does not answer is left out."""
+    names = _ready_nodes(tree)
     answers = await asyncio.gather(*(tree.ask(name, "status", limit=ASK_LIMIT) for name in names))
-    return [answer | {"name": name} for name, answer in zip(names, answers, strict=True) if answer is not None]
+    return {name: answer for name, answer in zip(names, answers, strict=True) if answer is not None}
+
+
+async def survey(tree: Tree) -> Survey:
+    """The runs that go on, and the nodes that do not say."""
+    answers = await _answers(tree)
+    runs = [str(run.get("id")) for answer in answers.values() for run in maps(answer.get("runs"))]
+    return Survey(tuple(runs), tuple(name for name in _ready_nodes(tree) if name not in answers))
 
 
 async def document(tree: Tree, party: str, state: str, started: float) -> Map:
     """The status document, schema version 1. Times are RFC 3339 in UTC, durations seconds, memory bytes."""
     answers, hired, broker = await asyncio.gather(
-        nodes(tree), tree.ask("launcher", "workers", limit=ASK_LIMIT), tree.ask("broker", "stats", limit=ASK_LIMIT)
+        _answers(tree), tree.ask("launcher", "workers", limit=ASK_LIMIT), tree.ask("broker", "stats", limit=ASK_LIMIT)
     )
-    by_name = {str(answer["name"]): answer for answer in answers}
-    workers = maps((hired or {}).get("workers"))
-    states = {str(w["id"]): w for answer in answers for w in maps(answer.get("workers"))}
+    runs = {name: maps(answer.get("runs")) for name, answer in answers.items()}
+    states = {str(w.get("id")): w for answer in answers.values() for w in maps(answer.get("workers"))}
     return {
         "schema_version": 1,
         "party": party,
@@ -52,28 +62,30 @@ async def document(tree: Tree, party: str, state: str, started: float) -> Map:
         "broker": _part(tree, "broker", answered=broker is not None),
         "launcher": _part(tree, "launcher", answered=hired is not None),
         "nodes": [
-            _part(tree, name, answered=name in by_name) | {"runs": len(maps(by_name.get(name, {}).get("runs")))}
-            for name in sorted(tree.living)
-            if name.startswith("node/")
+            _part(tree, name, answered=name in answers) | {"runs": len(runs.get(name, ()))} for name in tree.node_names
         ],
-        "workers": [_worker(worker, states.get(str(worker["id"]), {})) for worker in workers],
-        "runs": [run | {"node": answer["name"]} for answer in answers for run in maps(answer.get("runs"))],
+        "workers": [
+            _worker(worker, states.get(str(worker["id"]), {})) for worker in maps((hired or {}).get("workers"))
+        ],
+        "runs": [run | {"node": name} for name, found in runs.items() for run in found],
     }
 
 
 def _part(tree: Tree, name: str, *, answered: bool) -> Map:
-    child: Child | None = tree.living.get(name)
-    cause = tree.last_cause.get(name)
+    child = tree.living.get(name)
     if child is None:
-        return {"name": name, "pid": None, "state": "restarting", "memory": None, "restarts": 0, "last_cause": cause}
-    state = "starting" if not child.ready.is_set() else "ready" if answered else "not responding"
+        state = "restarting"
+    elif not child.ready.is_set():
+        state = "starting"
+    else:
+        state = "ready" if answered else "not responding"
     return {
         "name": name,
-        "pid": child.pid,
+        "pid": child.pid if child else None,
         "state": state,
-        "memory": memory(child.pid),
-        "restarts": child.restarts,
-        "last_cause": cause,
+        "memory": memory(child.pid) if child else None,
+        "restarts": tree.restarts.get(name, 0),
+        "last_cause": tree.last_cause.get(name),
     }
 
 

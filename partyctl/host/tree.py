@@ -2,23 +2,25 @@
 
     host ─┬─ broker     told: principals (name, secret, claims)
           ├─ launcher   told: one client channel per node (a descriptor)
-          └─ node × M   told: where the broker is, its secret, its launcher channel
+          └─ node x M   told: where the broker is, its secret, its launcher channel
 
-A child that ends unasked is started again and gets what it was told before; when the budget of restarts is spent the
-whole party stops and says which child and why.
+A child that ends unasked is started again and gets what it was told before; when the budget of restarts is spent, or
+one does not become ready, the whole party stops and says which child and why.
 """
 
 import asyncio
+import contextlib
 import os
 import secrets
 import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from partyctl.errors import HostError
 from partyctl.host.budget import RestartBudget
-from partyctl.host.children import Child, Children
+from partyctl.host.children import Child
 from partyctl.maps import Map, texts, unpack
 from partyctl_base.channel import Channel
 from partyctl_base.paths import socket_path
@@ -30,16 +32,33 @@ START_LIMIT = 20.0
 STOP_GRACE = 3.0
 """Seconds a child may take to end after it was asked to."""
 
+USUAL_BUDGET = RestartBudget()
+
 WORKER_MODULE = "partyctl_plugins.worker"
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who may connect to the broker, and which addresses it may claim."""
+    """Who may connect to the broker, which addresses it may claim, and the child it goes with, if any."""
 
     name: str
     claims: tuple[str, ...]
+    owner: str = ""
     secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
+
+
+class Starter(Protocol):
+    """Starts the children; see `Children`."""
+
+    def start(
+        self, name: str, module: str, arguments: Sequence[str] = (), *, environment: Mapping[str, str] | None = None
+    ) -> Child:
+        """Start one."""
+        ...
+
+    def close(self) -> None:
+        """Kill whatever is left."""
+        ...
 
 
 class Tree:
@@ -48,32 +67,40 @@ class Tree:
     Args:
         directory: the runtime directory; the broker's socket and the spawn records live there.
         nodes: how many nodes; 0 for a private host, which has a launcher alone.
+        children: starts them.
         report: says a line to the person at the terminal.
-        gone: called with the reason when the budget of restarts is spent.
+        gone: called with the reason when the party cannot go on.
         budget: how often each child may be restarted.
+
+    Attributes:
+        node_names: the nodes, in order, whether they live or not.
+        living: the children that run or are being started.
+        restarts: how often each child was started again.
+        last_cause: how each child ended last.
     """
 
     def __init__(
         self,
         directory: Path,
         nodes: int,
+        children: Starter,
         report: Callable[[str], None],
         gone: Callable[[str], None],
-        budget: RestartBudget = RestartBudget(),
+        budget: RestartBudget = USUAL_BUDGET,
     ) -> None:
         self._directory = directory
         self._report = report
         self._gone = gone
-        self._children = Children()
+        self._children = children
         self._budget = budget
         self._budgets: dict[str, RestartBudget] = {}
         self._principals: dict[str, Principal] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = False
-        self._node_names = tuple(f"node/{number}" for number in range(nodes))
+        self.node_names = tuple(f"node/{number}" for number in range(nodes))
         self.living: dict[str, Child] = {}
+        self.restarts: dict[str, int] = {}
         self.last_cause: dict[str, str] = {}
-        self.waiting: dict[tuple[str, str], asyncio.Future[Map]] = {}
 
     @property
     def endpoint(self) -> str:
@@ -92,20 +119,20 @@ class Tree:
             HostError: a child did not become ready; names it.
         """
         self.records.mkdir(mode=0o700, exist_ok=True)
-        if self._node_names:
-            await asyncio.gather(self._start_broker(0), self._start_launcher(0))
-            await asyncio.gather(*(self._start_node(name, 0) for name in self._node_names))
+        if self.node_names:
+            await asyncio.gather(self._start("broker"), self._start("launcher"))
+            await asyncio.gather(*(self._start(name) for name in self.node_names))
         else:
-            await self._start_launcher(0)
+            await self._start("launcher")
 
     async def stop(self) -> None:
         """Stop in reverse order: nodes, launcher (with every worker), broker. Afterwards no child is left."""
         self._stopping = True
-        nodes = [child for name, child in self.living.items() if name.startswith("node/")]
-        await asyncio.gather(*(self._children.end(child, grace=STOP_GRACE) for child in nodes))
+        nodes = [self.living[name] for name in self.node_names if name in self.living]
+        await asyncio.gather(*(child.end(grace=STOP_GRACE) for child in nodes))
         for name in ("launcher", "broker"):
             if name in self.living:
-                await self._children.end(self.living[name], grace=STOP_GRACE)
+                await self.living[name].end(grace=STOP_GRACE)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -113,10 +140,9 @@ class Tree:
         for leftover in self._directory.glob("broker.sock*"):
             leftover.unlink(missing_ok=True)
 
-    async def admit(self, name: str, claims: tuple[str, ...]) -> Principal:
-        """Make a principal known to the broker, with a fresh secret."""
-        principal = Principal(name, claims)
-        self._principals[name] = principal
+    async def admit(self, name: str, claims: tuple[str, ...], owner: str = "") -> Principal:
+        """Make a principal known to the broker, with a fresh secret. It is forgotten with the child `owner`."""
+        principal = self._principals[name] = Principal(name, claims, owner)
         await self._introduce(principal)
         return principal
 
@@ -126,34 +152,73 @@ class Tree:
             await self.living["broker"].send({"t": "forget", "name": name})
 
     async def hire_client(self, name: str) -> Channel:
-        """A new client of the launcher; the channel returned is the client's end."""
+        """A new client of the launcher; the channel returned is the client's end.
+
+        Raises:
+            HostError: there is no launcher at the moment.
+        """
+        launcher = self.living.get("launcher")
+        if launcher is None:
+            raise HostError("there is no launcher", why=self.last_cause.get("launcher", "it was not started"))
         ours, theirs = Channel.pair()
-        await self.living["launcher"].send({"t": "client", "name": name}, [theirs.fileno()])
-        theirs.close()
+        try:
+            await launcher.send({"t": "client", "name": name}, [theirs.fileno()])
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
         return ours
 
     async def ask(self, name: str, question: str, *, limit: float) -> Map | None:
         """Ask a child for `question`; None if it does not answer within `limit` seconds or is not there."""
         child = self.living.get(name)
-        if child is None:
-            return None
-        key = (name, question)
-        answer = self.waiting.get(key)
-        if answer is None:
-            answer = self.waiting[key] = asyncio.get_running_loop().create_future()
-            await child.send({"t": question})
-        try:
-            async with asyncio.timeout(limit):
-                return await asyncio.shield(answer)
-        except TimeoutError:
-            self.waiting.pop(key, None)
-            return None
+        return None if child is None else await child.ask(question, limit=limit)
 
-    def spawn_task(self, work: Coroutine[object, object, None]) -> None:
+    def spawn_task(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
         """Run `work` until it ends or the tree stops."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
+
+    # --- starting ---
+
+    async def _start(self, name: str) -> None:
+        if name == "broker":
+            await self._launch(name, "partyctl_broker", ("--endpoint", self.endpoint))
+            for principal in list(self._principals.values()):
+                await self._introduce(principal)
+        elif name == "launcher":
+            arguments = ("--preload", WORKER_MODULE, "--records", str(self.records))
+            await self._launch(name, "partyctl_confinement", arguments)
+            for node in [self.living[node] for node in self.node_names if node in self.living]:
+                await self._lend_launcher(node)
+        else:
+            principal = await self.admit(name, (name, "run/*", "session/*"))
+            begin: Map = {"t": "begin", "endpoint": self.endpoint, "principal": name, "secret": principal.secret}
+            await self._lend_launcher(await self._launch(name, "partyctl.node", ("--name", name), begin))
+
+    async def _launch(self, name: str, module: str, arguments: tuple[str, ...], begin: Map | None = None) -> Child:
+        if self._stopping:
+            raise HostError(f"the {name} was not started", why="the party is stopping")
+        # Only nodes see the whole environment: a launcher's memory is every worker's, and holds no secret.
+        environment = None if begin else scrubbed(os.environ, LAUNCHER_ALLOW)
+        child = self.living[name] = self._children.start(name, module, arguments, environment=environment)
+        self.spawn_task(self._listen(child))
+        self.spawn_task(self._watch(child))
+        if begin is not None:
+            await child.send(begin)
+        ready = asyncio.ensure_future(child.ready.wait())
+        try:
+            await asyncio.wait((ready, child.exited), timeout=START_LIMIT, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            ready.cancel()
+        if not child.ready.is_set():
+            why = describe(child.exited.result()) if child.exited.done() else f"not ready after {START_LIMIT:.0f} s"
+            child.kill()
+            raise HostError(f"the {name} did not start", why=why)
+        return child
 
     async def _introduce(self, principal: Principal) -> None:
         if "broker" in self.living:
@@ -161,105 +226,78 @@ class Tree:
             message = {"t": "principal", "name": principal.name, "secret": principal.secret, "claims": claims}
             await self.living["broker"].send(message)
 
-    async def _start_broker(self, restarts: int) -> None:
-        await self._launch("broker", "partyctl_broker", ("--endpoint", self.endpoint), restarts)
-        for principal in list(self._principals.values()):
-            await self._introduce(principal)
-
-    async def _start_launcher(self, restarts: int) -> None:
-        arguments = ("--preload", WORKER_MODULE, "--records", str(self.records))
-        await self._launch("launcher", "partyctl_confinement", arguments, restarts)
-        for name in self._node_names:
-            if name in self.living:
-                await self._lend_launcher(self.living[name])
-
-    async def _start_node(self, name: str, restarts: int) -> None:
-        principal = await self.admit(name, (name, "run/*", "session/*"))
-        child = await self._launch(
-            name,
-            "partyctl.node",
-            ("--name", name),
-            restarts,
-            begin={
-                "t": "begin",
-                "endpoint": self.endpoint,
-                "principal": principal.name,
-                "secret": principal.secret,
-            },
-        )
-        await self._lend_launcher(child)
-
     async def _lend_launcher(self, node: Child) -> None:
+        """Give a node its channel to the launcher; if there is none yet, the node gets it when there is."""
+        launcher = self.living.get("launcher")
+        if launcher is None or not launcher.ready.is_set() or node.launcher is launcher:
+            return
+        node.launcher = launcher
         end = await self.hire_client(node.name)
-        await node.send({"t": "launcher"}, [end.fileno()])
-        end.close()
+        try:
+            await node.send({"t": "launcher"}, [end.fileno()])
+        finally:
+            end.close()
 
-    async def _launch(
-        self, name: str, module: str, arguments: tuple[str, ...], restarts: int, begin: Map | None = None
-    ) -> Child:
-        # Only nodes see the whole environment: a launcher's memory is every worker's, and holds no secret.
-        environment = None if begin else scrubbed(os.environ, LAUNCHER_ALLOW)
-        child = self._children.start(name, module, arguments, restarts=restarts, environment=environment)
-        self.living[name] = child
-        self.spawn_task(self._listen(child))
-        self.spawn_task(self._watch(child))
-        if begin is not None:
-            await child.send(begin)
-        ready = asyncio.ensure_future(child.ready.wait())
-        await asyncio.wait((ready, child.exited), timeout=START_LIMIT, return_when=asyncio.FIRST_COMPLETED)
-        ready.cancel()
-        if not child.ready.is_set():
-            why = describe(child.exited.result()) if child.exited.done() else f"not ready after {START_LIMIT:.0f} s"
-            child.kill()
-            raise HostError(f"the {name} did not start", why=why)
-        return child
+    # --- watching ---
 
     async def _listen(self, child: Child) -> None:
         while (received := await child.channel.receive()) is not None:
-            message = unpack(received.data)
-            kind = str(message["t"])
-            if kind == "ready":
-                child.ready.set()
-            elif kind == "principal":
-                principal = await self.admit(str(message["name"]), tuple(texts(message["claims"])))
-                await child.send({"t": "principal", "name": principal.name, "secret": principal.secret})
-            elif kind == "dismiss":
-                await self.dismiss(str(message["name"]))
-            else:
-                answer = self.waiting.pop((child.name, kind), None)
-                if answer is not None and not answer.done():
-                    answer.set_result(message)
+            for fd in received.fds:
+                os.close(fd)
+            try:
+                await self._hear(child, unpack(received.data))
+            except (ValueError, LookupError, TypeError) as error:
+                self._report(f"the {child.name} sent what is no message of ours: {error!r:.200}")
+
+    async def _hear(self, child: Child, message: Map) -> None:
+        kind = message["t"]
+        if kind == "ready":
+            child.ready.set()
+        elif kind == "principal":
+            principal = await self.admit(str(message["name"]), tuple(texts(message["claims"])), owner=child.name)
+            await child.send({"t": "principal", "name": principal.name, "secret": principal.secret})
+        elif kind == "dismiss":
+            await self.dismiss(str(message["name"]))
+        else:
+            child.answered(message)
 
     async def _watch(self, child: Child) -> None:
-        code = await child.exited
+        code = await asyncio.shield(child.exited)
         child.channel.close()
-        if self._stopping or not child.ready.is_set():
-            return
-        self.living.pop(child.name, None)
-        cause = describe(code)
-        self.last_cause[child.name] = cause
-        now = asyncio.get_running_loop().time()
-        budget = self._budgets.get(child.name, self._budget).spend(now)
-        if budget is None:
-            self._gone(f"the {child.name} was restarted too often; last cause: {cause}")
-            return
-        self._budgets[child.name] = budget
-        self._report(f"the {child.name} {cause}; starting it again")
-        try:
-            await self._start_again(child)
-        except HostError as error:
-            self._gone(str(error))
+        if not self._stopping and child.ready.is_set():
+            await self._replace(child.name, describe(code))
 
-    async def _start_again(self, child: Child) -> None:
-        restarts = child.restarts + 1
-        if child.name == "broker":
-            await self._start_broker(restarts)
-        elif child.name == "launcher":
-            await self._start_launcher(restarts)
-        else:
-            await self._start_node(child.name, restarts)
+    async def _replace(self, name: str, cause: str) -> None:
+        self.living.pop(name, None)
+        for principal in [each for each in self._principals.values() if each.owner == name]:
+            await self.dismiss(principal.name)
+        while not self._stopping:
+            self.last_cause[name] = cause
+            budget = self._budgets.get(name, self._budget).spend(asyncio.get_running_loop().time())
+            if budget is None:
+                self._gone(f"the {name} was restarted too often; last cause: {cause}")
+                return
+            self._budgets[name] = budget
+            self.restarts[name] = self.restarts.get(name, 0) + 1
+            self._report(f"the {name} {cause}; starting it again")
+            try:
+                await self._start(name)
+                return
+            except HostError as error:
+                failed = self.living.pop(name, None)
+                if self._stopping:
+                    return
+                if failed is None or not failed.exited.done():
+                    # It hangs, or there is no room for it: trying again would only hang again.
+                    self._gone(str(error))
+                    return
+                cause = describe(failed.exited.result())
 
 
 def describe(code: int) -> str:
     """How a process ended, from the exit code that `os.waitstatus_to_exitcode` gives."""
-    return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with status {code}"
+    if code >= 0:
+        return f"exited with status {code}"
+    with contextlib.suppress(ValueError):
+        return f"was killed by {signal.Signals(-code).name}"
+    return f"was killed by signal {-code}"

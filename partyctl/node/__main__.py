@@ -22,6 +22,8 @@ def main(control_fd: int, host_pid: int, name: str) -> None:
         watched = os.pidfd_open(host_pid)
     except ProcessLookupError:
         return
+    if os.getppid() != host_pid:
+        return  # the host ended before we looked, and its pid may be somebody else's
 
     async def serve() -> None:
         node = Node(name, AsyncChannel(Channel.from_fd(control_fd)))

@@ -4,8 +4,8 @@ It is a peer of the broker like any other. What it prints goes to its stderr, wh
 """
 
 import asyncio
+import contextlib
 import os
-import sys
 from collections.abc import Coroutine
 from pathlib import Path
 from types import ModuleType
@@ -13,17 +13,20 @@ from types import ModuleType
 from partyctl.casting import describe_agent
 from partyctl.config import PartyConfig
 from partyctl.config import load as load_config
-from partyctl.errors import ProgramError
+from partyctl.errors import ProgramError, exit_code, told
 from partyctl.maps import Map, pack, unpack
 from partyctl.program import import_program, session_in
 from partyctl.session import Session
 from partyctl_actors.participants import Agent, Seat
 from partyctl_actors.protocol import Role, definition
 from partyctl_actors.runs import RoleActor
+from partyctl_actors.runs.settle import settle
 from partyctl_base.aio import AsyncChannel
 from partyctl_base.channel import Channel, ChannelClosed
-from partyctl_base.errors import PartyError
 from partyctl_broker.peer import ZmqBus
+
+OVER_LIMIT = 5.0
+"""Seconds the roles of a run that is over get to end."""
 
 
 def main(channel: Channel) -> int:
@@ -45,31 +48,44 @@ class CodeHost:
         self._config = PartyConfig()
         self._module = ModuleType("nothing_yet")
         self._sessions: dict[str, Session] = {}
-        self._playing: dict[str, list[asyncio.Task[None]]] = {}
+        self._roles: dict[str, list[asyncio.Task[None]]] = {}
+        self._background: set[asyncio.Task[None]] = set()
 
     async def serve(self) -> int:
         """Answer the node's orders until end-of-file."""
-        orders = {"import": self._import, "run": self._plan, "start": self._start, "over": self._over}
         while (received := await self._channel.receive()) is not None:
             order = unpack(received.data)
-            await self._answer(order, orders[str(order["t"])](order))
-        for run in list(self._playing):
-            await self._over({"run": run})
+            run = str(order.get("run", ""))
+            if order["t"] == "import":
+                await self._answer(run, self._import(order))
+            elif order["t"] == "run":
+                await self._answer(run, self._plan(run, order))
+            elif order["t"] == "start":
+                # Not awaited, nor is the end of a run: the orders of other runs are waiting.
+                self._spawn(self._answer(run, self._play(run)))
+            elif order["t"] == "over":
+                self._spawn(self._over(run))
+        for run in list(self._roles):
+            self._spawn(self._over(run))
+        await asyncio.gather(*self._background, return_exceptions=True)
         if self._bus is not None:
             await self._bus.close()
         return 0
 
-    async def _answer(self, order: Map, work: Coroutine[object, object, Map | None]) -> None:
+    def _spawn(self, work: Coroutine[object, object, None]) -> None:
+        task = asyncio.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    async def _answer(self, run: str, work: Coroutine[object, object, Map]) -> None:
+        """Do it, and tell the node how it went; whatever goes wrong ends this run and no other."""
         try:
             answer = await work
-        except PartyError as error:
-            parts = {name: str(getattr(error, name)) for name in ("what", "where", "why", "fix")}
-            answer = {"t": "failed", **parts}
-        if answer is not None:
-            try:
-                await self._channel.send(pack(answer | {"run": order.get("run", "")}))
-            except ChannelClosed:
-                return  # the node is gone; the loop in `serve` sees that next
+        except Exception as error:
+            answer = {"t": "failed", "error": told(error), "code": exit_code(error)}
+        # If the node is gone, the loop in `serve` sees that next.
+        with contextlib.suppress(ChannelClosed):
+            await self._channel.send(pack(answer | {"run": run}))
 
     async def _import(self, order: Map) -> Map:
         environment = order["env"]
@@ -91,7 +107,7 @@ class CodeHost:
         self._bus = await ZmqBus.connect(str(order["endpoint"]), str(order["principal"]), secret)
         return {"t": "imported"}
 
-    async def _plan(self, order: Map) -> Map:
+    async def _plan(self, run: str, order: Map) -> Map:
         name = order.get("name")
         session = session_in(self._module, self._path, str(name) if name else None, self._config)
         missing = session.missing
@@ -101,7 +117,6 @@ class CodeHost:
                 where=str(self._path),
                 fix="Cast the role in the Session, or in party.toml under [roles]",
             )
-        self._sessions[str(order["run"])] = session
         agents = {role.name: describe_agent(who) for role, who in session.cast.items() if is_hosted(who)}
         allowance = session.allowance
         plan = {
@@ -109,34 +124,38 @@ class CodeHost:
             "agents": agents,
             "allowance": {name: getattr(allowance, name) for name in ("steps", "unfoldings", "tokens", "wall_clock")},
         }
+        try:
+            pack(plan)
+        except (TypeError, ValueError, OverflowError) as error:
+            fix = "Give agents options of plain data: text, numbers, lists and dicts"
+            raise ProgramError(
+                "an agent cannot be told to another process", where=str(self._path), why=str(error), fix=fix
+            ) from error
+        self._sessions[run] = session
         return {"t": "planned", "plan": plan}
 
-    async def _start(self, order: Map) -> None:
-        run = str(order["run"])
-        session = self._sessions[run]
-        self._playing[run] = [
-            asyncio.get_running_loop().create_task(self._play(run, session, role))
-            for role, who in session.cast.items()
-            if not is_hosted(who)
-        ]
-
-    async def _play(self, run: str, session: Session, role: Role) -> None:
+    async def _play(self, run: str) -> Map:
+        """Play the roles that are code, until all of them have ended or one cannot be played."""
         assert self._bus is not None
-        seat = Seat(run, role, session.protocol, None, lambda event: None)
-        player = session.cast[role].bind(seat)
-        await RoleActor(self._bus, run, role, session.protocol, player, meter=seat.meter).run()
+        session = self._sessions[run]
+        played = [role for role, who in session.cast.items() if not is_hosted(who)]
+        actors = [self._actor(self._bus, run, session, role) for role in played]
+        playing = self._roles[run] = [asyncio.create_task(actor.run()) for actor in actors]
+        if playing:
+            await asyncio.wait(playing, return_when=asyncio.FIRST_EXCEPTION)
+        for task in playing:
+            if task.done():
+                task.result()
+        return {"t": "played"}
 
-    async def _over(self, order: Map) -> None:
-        run = str(order["run"])
+    async def _over(self, run: str) -> None:
+        """The conductor has told the roles already; those that do not end in time are cancelled."""
         self._sessions.pop(run, None)
-        tasks = self._playing.pop(run, [])
-        if tasks:
-            _, late = await asyncio.wait(tasks, timeout=5.0)
-            for task in late:
-                task.cancel()
-            for outcome in await asyncio.gather(*tasks, return_exceptions=True):
-                if isinstance(outcome, Exception):
-                    print(f"a role of {run} ended with {outcome!r}", file=sys.stderr)
+        await settle(self._roles.pop(run, []), OVER_LIMIT, f"a role of {run}")
+
+    def _actor(self, bus: ZmqBus, run: str, session: Session, role: Role) -> RoleActor:
+        seat = Seat(run, role, session.protocol)
+        return RoleActor(bus, run, role, session.protocol, session.cast[role].bind(seat), meter=seat.meter)
 
 
 def is_hosted(participant: object) -> bool:

@@ -4,7 +4,9 @@ The submitter hears the events of `partyctl.running`, and at last ended or faile
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+import contextlib
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
 from partyctl.casting import agent_from
@@ -16,6 +18,7 @@ from partyctl_actors.participants import Seat, WorkerSource
 from partyctl_actors.participants.provider import ProviderPlayer
 from partyctl_actors.protocol import Protocol, Role, load
 from partyctl_actors.runs import Allowance, Conductor, RoleActor
+from partyctl_broker.errors import BusError
 from partyctl_broker.port import Bus, Mailbox
 
 PLAN_LIMIT = 30.0
@@ -35,14 +38,14 @@ class Order:
 
 
 class Job:
-    """Conducts one run: the conductor and the provider roles here, the roles played by the user's code in its code host.
+    """Conducts one run: the conductor and the provider roles here, the roles that are code in their code host.
 
     Args:
         order: what was asked.
         bus: where everybody meets.
         workers: where provider roles get their workers.
         mailbox: the node's own, to talk to the submitter.
-        code_host: gives the code host of the user's file, once it is imported.
+        code_host: lends the code host of the user's file, once it is imported.
     """
 
     def __init__(
@@ -51,7 +54,7 @@ class Job:
         bus: Bus,
         workers: WorkerSource,
         mailbox: Mailbox,
-        code_host: Callable[[], Awaitable[CodeHost]],
+        code_host: Callable[[], AbstractAsyncContextManager[CodeHost]],
     ) -> None:
         self.order = order
         self.state = "importing"
@@ -61,6 +64,9 @@ class Job:
         self._mailbox = mailbox
         self._code_host = code_host
         self._players: list[ProviderPlayer] = []
+        self._conductor: Conductor | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._cancelled = False
 
     @property
     def workers(self) -> list[Map]:
@@ -68,26 +74,31 @@ class Job:
         supervisors = [player.supervisor for player in self._players]
         return [{"id": each.worker_id, "state": each.state} for each in supervisors if each and each.worker_id]
 
-    def tell(self, message: Map) -> None:
-        """Say something to the submitter; one that has left is seen by the node."""
-        self._mailbox.send(self.order.submitter, pack(message))
+    def start(self) -> asyncio.Task[None]:
+        """Run in the background; the task tells the submitter how the run ended, and raises nothing."""
+        self._task = asyncio.get_running_loop().create_task(self._run())
+        return self._task
 
-    async def run(self) -> None:
-        """Run to the end and tell the submitter how it ended."""
+    def cancel(self) -> None:
+        """End the run. Idempotent: a second cancellation would interrupt what the first one cleans up."""
+        if self._task is not None and not self._cancelled:
+            self._cancelled = True
+            self._task.cancel()
+
+    async def _run(self) -> None:
         try:
-            host = await self._code_host()
-            messages = await self._with(host)
+            async with self._code_host() as host:
+                messages = await self._with(host)
         except asyncio.CancelledError:
-            self.tell({"event": "failed", "error": "the run was cancelled", "code": 130})
-            raise
+            self._conclude({"event": "failed", "error": "the run was cancelled", "code": 130})
+        # Whatever it is, it ends this run and is told to whoever asked for it; nothing of it may reach another run.
         except Exception as error:
-            self.tell({"event": "failed", "error": told(error), "code": exit_code(error)})
+            self._conclude({"event": "failed", "error": told(error), "code": exit_code(error)})
         else:
-            self.tell({"event": "ended", "run": self.order.run, "messages": messages})
+            self._conclude({"event": "ended", "run": self.order.run, "messages": messages})
 
     async def _with(self, host: CodeHost) -> int:
         run = self.order.run
-        host.runs.add(run)
         try:
             planned = await host.ask(run, {"t": "run", "run": run, "name": self.order.name}, limit=PLAN_LIMIT)
             plan = planned["plan"]
@@ -95,7 +106,6 @@ class Job:
             return await self._conduct(host, plan)
         finally:
             await host.tell({"t": "over", "run": run})
-            host.runs.discard(run)
 
     async def _conduct(self, host: CodeHost, plan: Map) -> int:
         definition, agents, allowance = plan["protocol"], plan["agents"], plan["allowance"]
@@ -105,27 +115,26 @@ class Job:
         protocol = load(definition)
         self.roles = [role.name for role in protocol.roles]
         self.state = "running"
-        self.tell({"event": "started", "run": self.order.run, "place": f"on {self._mailbox.address}"})
+        self._tell({"event": "started", "run": self.order.run, "place": f"on {self._mailbox.address}"})
         actors = [self._actor(protocol, role, agents) for role in protocol.roles if role.name in agents]
         conductor = Conductor(protocol, self.order.run, allowance=Allowance(**allowance), on_event=self._seen)
         await conductor.open(self._bus)
-        await host.tell({"t": "start", "run": self.order.run})
+        self._conductor = conductor
         loop = asyncio.get_running_loop()
         conducting = loop.create_task(conductor.run())
         playing = [loop.create_task(actor.run()) for actor in actors]
-        losing = loop.create_task(host.lost())
+        hosting = loop.create_task(host.ask(self.order.run, {"t": "start", "run": self.order.run}, limit=None))
         try:
-            await asyncio.wait((conducting, losing), return_when=asyncio.FIRST_COMPLETED)
-            if losing.done() and not conducting.done():
-                raise losing.result()
+            await asyncio.wait((conducting, hosting), return_when=asyncio.FIRST_COMPLETED)
+            if not conducting.done():
+                hosting.result()  # raises what went wrong with the roles there; most runs go on when they have ended
             return len(await conducting)
         finally:
-            losing.cancel()
             conducting.cancel()
             await asyncio.wait((conducting, *playing), timeout=END_LIMIT)
-            for task in playing:
+            for task in (hosting, *playing):
                 task.cancel()
-            await asyncio.gather(losing, conducting, *playing, return_exceptions=True)
+            await asyncio.gather(hosting, conducting, *playing, return_exceptions=True)
 
     def _actor(self, protocol: Protocol, role: Role, agents: Mapping[str, Map]) -> RoleActor:
         seat = Seat(self.order.run, role, protocol, self._workers, self._seen)
@@ -134,7 +143,22 @@ class Job:
             self._players.append(player)
         return RoleActor(self._bus, self.order.run, role, protocol, player, meter=seat.meter)
 
+    # --- what the submitter is told ---
+
     def _seen(self, event: object) -> None:
         told = event_map(event)
         if told is not None:
-            self.tell(told)
+            self._tell(told)
+
+    def _tell(self, message: Map) -> None:
+        """Say something to the submitter. One that cannot be told what happens would wait for it: the run ends."""
+        try:
+            self._mailbox.send(self.order.submitter, pack(message))
+        except BusError as error:
+            if self._conductor is not None:
+                self._conductor.cancel(f"its submitter cannot be told what happens: {error}")
+
+    def _conclude(self, message: Map) -> None:
+        # One that cannot even be told this has left, or hears from its own bus that ours is gone.
+        with contextlib.suppress(BusError):
+            self._mailbox.send(self.order.submitter, pack(message))

@@ -2,25 +2,35 @@
 
 host -> node    begin {endpoint, principal, secret} · launcher + descriptor · status · stop · principal {...}
 node -> host    ready · status {runs, workers} · principal {name, claims} · dismiss {name}
-submitter -> node   run {path, digest, cwd, name, config} · cancel
+submitter -> node   run {run, path, digest, cwd, name, config} · cancel {run}
+
+A submitter may only ask for the run it was admitted for: the one in its own address, `client/<run>`. What is no order
+is answered by failed, if it came from a submitter, and dropped otherwise.
 """
 
 import asyncio
 import contextlib
+import sys
+from collections.abc import Coroutine
 
 from partyctl.errors import HostError
 from partyctl.maps import Map, pack, unpack
 from partyctl.node.code import CodeHost, Program
 from partyctl.node.job import Job, Order
+from partyctl.node.pool import CodeHosts
 from partyctl_base.aio import AsyncChannel
-from partyctl_base.channel import Channel, ChannelClosed
+from partyctl_base.channel import Channel, ChannelClosed, Received
 from partyctl_base.ids import RandomIds
+from partyctl_broker.errors import BusError
 from partyctl_broker.peer import ZmqBus
-from partyctl_broker.port import Letter, Mailbox
+from partyctl_broker.port import Bus, Letter, Mailbox
 from partyctl_confinement.client import LauncherClient
 
 LAUNCHER_LIMIT = 10.0
 """Seconds a run waits for a launcher that is being started again."""
+
+ADMIT_LIMIT = 10.0
+"""Seconds the host may take to admit a code host."""
 
 STOP_LIMIT = 2.0
 """Seconds the runs get to end when the node stops."""
@@ -35,33 +45,25 @@ class Node:
         self._ids = RandomIds()
         self._launcher: LauncherClient | None = None
         self._launcher_came = asyncio.Event()
-        self._bus: ZmqBus | None = None
+        self._bus: Bus | None = None
         self._mailbox: Mailbox | None = None
         self._jobs: dict[str, Job] = {}
-        self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._code: dict[Program, asyncio.Task[CodeHost]] = {}
+        self._running: set[asyncio.Task[None]] = set()
+        self._background: set[asyncio.Task[None]] = set()
+        self._code = CodeHosts(self._start_code, self._end_code)
         self._admissions: dict[str, asyncio.Future[Map]] = {}
         self._endpoint = ""
 
     async def serve(self) -> None:
         """Obey the host until it says stop or closes the channel."""
-        beginning: asyncio.Task[None] | None = None
-        while (received := await self._host.receive()) is not None:
-            message = unpack(received.data)
-            kind = message["t"]
-            if kind == "begin":
-                beginning = asyncio.get_running_loop().create_task(self._begin(message))
-            elif kind == "launcher":
-                self._take_launcher(received.fds[0])
-            elif kind == "status":
-                await self._tell(self._status())
-            elif kind == "principal":
-                self._admissions.pop(str(message["name"])).set_result(message)
-            elif kind == "stop":
-                break
-        if beginning is not None:
-            beginning.cancel()
-        await self._stop()
+        try:
+            while (received := await self._host.receive()) is not None:
+                message = unpack(received.data)
+                if message["t"] == "stop":
+                    break
+                await self._obey(message, received)
+        finally:
+            await self._stop()
 
     async def client(self) -> LauncherClient:
         """The launcher's client, waiting for a launcher that is being started again.
@@ -71,36 +73,59 @@ class Node:
         """
         try:
             async with asyncio.timeout(LAUNCHER_LIMIT):
-                await self._launcher_came.wait()
+                while self._launcher is None or self._launcher.is_over:
+                    self._launcher_came.clear()
+                    await self._launcher_came.wait()
         except TimeoutError:
             raise HostError("there is no launcher", why=f"none came within {LAUNCHER_LIMIT:.0f} s") from None
-        assert self._launcher is not None
         return self._launcher
 
     async def close(self) -> None:
         """Workers end with their supervisors; the launcher is the host's."""
 
+    # --- what the host tells ---
+
+    async def _obey(self, message: Map, received: Received) -> None:
+        kind = message["t"]
+        if kind == "begin":
+            self._spawn(self._begin(message))
+        elif kind == "launcher":
+            self._take_launcher(received.fds[0])
+        elif kind == "status":
+            await self._tell(self._status())
+        elif kind == "principal":
+            admission = self._admissions.get(str(message["name"]))
+            if admission is not None and not admission.done():
+                admission.set_result(message)
+
     async def _begin(self, message: Map) -> None:
         secret = message["secret"]
         assert isinstance(secret, bytes)
         self._endpoint = str(message["endpoint"])
-        self._bus = await ZmqBus.connect(self._endpoint, str(message["principal"]), secret)
-        self._mailbox = await self._bus.open(self._name, self)
-        await self._tell({"t": "ready"})
+        try:
+            self._bus = await ZmqBus.connect(self._endpoint, str(message["principal"]), secret)
+            self._mailbox = await self._bus.open(self._name, self)
+        except BusError as error:
+            # Without the bus it is no node. The host hears of its end and starts it again, within its budget.
+            print(f"partyctl: {self._name}: {error}", file=sys.stderr, flush=True)
+            self._host.close()
+        else:
+            await self._tell({"t": "ready"})
 
     def _take_launcher(self, fd: int) -> None:
         previous, self._launcher = self._launcher, LauncherClient(AsyncChannel(Channel.from_fd(fd)))
         self._launcher_came.set()
         if previous is not None:
-            task = asyncio.get_running_loop().create_task(previous.close())
-            self._tasks[self._ids.new_id("close")] = task
+            self._spawn(previous.close())
 
     async def _stop(self) -> None:
-        tasks = [*self._tasks.values(), *self._code.values()]
-        for task in tasks:
+        for job in self._jobs.values():
+            job.cancel()
+        if self._running:
+            await asyncio.wait(self._running, timeout=STOP_LIMIT)
+        await self._code.close()
+        for task in self._background:
             task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=STOP_LIMIT)
         if self._launcher is not None:
             await self._launcher.close()
         if self._bus is not None:
@@ -114,18 +139,30 @@ class Node:
     def _status(self) -> Map:
         runs = [{"id": job.order.run, "state": job.state, "roles": job.roles} for job in self._jobs.values()]
         workers = [worker for job in self._jobs.values() for worker in job.workers]
-        return {"t": "status", "runs": runs, "workers": workers}
+        return {"t": "status", "runs": runs, "workers": workers + self._code.workers}
+
+    def _spawn(self, work: Coroutine[object, object, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
 
     # --- what the bus tells ---
 
     def letter(self, letter: Letter) -> None:
         """An order from a submitter."""
-        order = unpack(letter.payload)
-        run = str(order.get("run"))
-        if order.get("t") == "run" and run not in self._jobs:
-            self._take(order, run, letter.source)
-        elif order.get("t") == "cancel":
-            self._cancel(run, letter.source)
+        kind, _, run = letter.source.partition("/")
+        if kind != "client":
+            return
+        try:
+            order = unpack(letter.payload)
+            if order["run"] != run:
+                raise ValueError(f"it is about run {order['run']!r}, and the sender's is {run!r}")
+            if order["t"] == "run":
+                self._take(order, run, letter.source)
+            elif order["t"] == "cancel" and run in self._jobs:
+                self._jobs[run].cancel()
+        except (ValueError, LookupError, TypeError) as error:
+            self._refuse(letter.source, f"this is no order for a node: {error!r:.200}")
 
     def undelivered(self, letter_id: int, destination: str, why: str) -> None:
         """A submitter has left: nobody owns its runs any more."""
@@ -133,9 +170,9 @@ class Node:
 
     def gone(self, address: str, unknown: tuple[int, ...], why: str) -> None:
         """A submitter has left: nobody owns its runs any more."""
-        for run, job in self._jobs.items():
+        for job in self._jobs.values():
             if job.order.submitter == address:
-                self._tasks[run].cancel()
+                job.cancel()
 
     def link_lost(self, why: str) -> None:
         """The broker is being started again; conductors hear it for themselves and end their runs."""
@@ -145,51 +182,49 @@ class Node:
     def _take(self, order: Map, run: str, submitter: str) -> None:
         assert self._bus is not None
         assert self._mailbox is not None
+        if run in self._jobs:
+            raise ValueError(f"run {run} is under way already")
         name = order.get("name")
         program = Program(str(order["path"]), str(order["digest"]), str(order["cwd"]), str(order["config"]))
         wanted = Order(run, str(name) if name else None, submitter)
-        job = Job(wanted, self._bus, self, self._mailbox, lambda: self._code_host(program))
-        self._jobs[run] = job
-        task = asyncio.get_running_loop().create_task(job.run())
-        self._tasks[run] = task
-        task.add_done_callback(lambda _: self._ended(run, program))
+        job = self._jobs[run] = Job(wanted, self._bus, self, self._mailbox, lambda: self._code.lend(program))
+        task = job.start()
+        self._running.add(task)
+        task.add_done_callback(lambda task: self._ended(run, task))
 
-    def _cancel(self, run: str, submitter: str) -> None:
-        job = self._jobs.get(run)
-        if job is not None and job.order.submitter == submitter:
-            self._tasks[run].cancel()
-
-    def _ended(self, run: str, program: Program) -> None:
+    def _ended(self, run: str, task: "asyncio.Task[None]") -> None:
         self._jobs.pop(run, None)
-        self._tasks.pop(run, None)
-        starting = self._code.get(program)
-        idle = starting is not None and starting.done() and (starting.cancelled() or not _lives(starting))
-        if starting is not None and idle:
-            del self._code[program]
-            if not starting.cancelled() and starting.exception() is None:
-                self._tasks[run] = asyncio.get_running_loop().create_task(self._dismiss(starting.result(), run))
+        self._running.discard(task)
 
-    async def _code_host(self, program: Program) -> CodeHost:
-        starting = self._code.get(program)
-        if starting is None:
-            starting = self._code[program] = asyncio.get_running_loop().create_task(self._start_code(program))
-        return await asyncio.shield(starting)
+    def _refuse(self, submitter: str, why: str) -> None:
+        assert self._mailbox is not None
+        with contextlib.suppress(BusError):
+            self._mailbox.send(submitter, pack({"event": "failed", "error": why, "code": 1}))
+
+    # --- code hosts ---
 
     async def _start_code(self, program: Program) -> CodeHost:
-        name = self._ids.new_id("code")
-        admitted = self._admissions[name] = asyncio.get_running_loop().create_future()
-        await self._tell({"t": "principal", "name": name, "claims": ["run/*"]})
-        admission = await admitted
-        about = {"endpoint": self._endpoint, "principal": name, "secret": admission["secret"]}
-        return await CodeHost.start(await self.client(), program, about)
-
-    async def _dismiss(self, host: CodeHost, key: str) -> None:
+        principal = self._ids.new_id("code")
         try:
-            await host.end()
-            await self._tell({"t": "dismiss", "name": host.principal})
+            admission = await self._admitted(principal)
+            about: Map = {"endpoint": self._endpoint, "principal": principal, "secret": admission["secret"]}
+            return await CodeHost.start(await self.client(), program, about)
+        except BaseException:
+            self._spawn(self._tell({"t": "dismiss", "name": principal}))
+            raise
+
+    async def _admitted(self, principal: str) -> Map:
+        admission: asyncio.Future[Map] = asyncio.get_running_loop().create_future()
+        self._admissions[principal] = admission
+        try:
+            async with asyncio.timeout(ADMIT_LIMIT):
+                await self._tell({"t": "principal", "name": principal, "claims": ["run/*"]})
+                return await admission
+        except TimeoutError:
+            raise HostError("the host admitted no code host", why=f"no answer within {ADMIT_LIMIT:.0f} s") from None
         finally:
-            self._tasks.pop(key, None)
+            del self._admissions[principal]
 
-
-def _lives(starting: "asyncio.Task[CodeHost]") -> bool:
-    return starting.exception() is None and bool(starting.result().runs)
+    async def _end_code(self, host: CodeHost) -> None:
+        await host.end()
+        await self._tell({"t": "dismiss", "name": host.principal})

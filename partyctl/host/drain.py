@@ -1,0 +1,46 @@
+"""When a party that takes no new run may stop; pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What the nodes said when they were asked.
+
+    Attributes:
+        runs: the ids of the runs that go on.
+        silent: the nodes that did not answer, whose runs nobody knows.
+    """
+
+    runs: tuple[str, ...] = ()
+    silent: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """A drain so far: what was told already, so that it is told once.
+
+    Args:
+        deadline: when it ends at the latest, on the caller's monotonic clock.
+        limit: how many seconds that were at its begin, to be told.
+    """
+
+    deadline: float
+    limit: float
+    told: frozenset[str] = frozenset()
+
+    def step(self, survey: Survey, now: float) -> tuple["Drain | None", Sequence[str]]:
+        """The drain after a survey at `now`, None if it is over, and the lines to tell."""
+        waited = [f"run {run}" for run in survey.runs] + [f"{node}, which does not answer" for node in survey.silent]
+        lines = [f"waiting for {each}" for each in waited if each not in self.told]
+        if not waited:
+            return None, lines
+        if now >= self.deadline:
+            return None, [*lines, f"{_counted(survey)} did not end within {self.limit:.0f} s and are cut off"]
+        return Drain(self.deadline, self.limit, self.told.union(waited)), lines
+
+
+def _counted(survey: Survey) -> str:
+    silent = f", and those of {len(survey.silent)} silent nodes," if survey.silent else ""
+    return f"{len(survey.runs)} runs{silent}"
