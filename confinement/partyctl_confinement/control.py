@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgpack
@@ -14,22 +15,41 @@ from partyctl_confinement.errors import LauncherLost, LauncherNotStarted
 from partyctl_confinement.messages import WorkerRow
 
 
-def command(*, control_fd: int, host_pid: int, preload: Sequence[str] = (), records: Path | None = None) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a launcher is started with.
+
+    Attributes:
+        preload: modules that forked workers find imported.
+        records: the directory of spawn records; None: none are kept.
+        max_workers: how many workers may be alive at once; None: the launcher's own bound, 1024.
+        forward_output: whether the host is sent what workers print: {"t": "output", "id", "name", "labels", "data"},
+            and {"t": "dropped", "id", "bytes"} for what it did not read in time.
+    """
+
+    preload: Sequence[str] = ()
+    records: Path | None = None
+    max_workers: int | None = None
+    forward_output: bool = False
+
+
+def command(settings: Settings, *, control_fd: int, host_pid: int) -> list[str]:
     """The command line of a launcher.
 
     Args:
+        settings: what it is started with.
         control_fd: the launcher's end of a seqpacket pair; it must be passed on to it.
         host_pid: the process whose death ends the launcher and all its workers.
-        preload: modules that workers find imported.
-        records: the directory of spawn records; None: none are kept.
     """
     line = [sys.executable, "-P", "-m", "partyctl_confinement"]
     line += ["--control-fd", str(control_fd), "--host-pid", str(host_pid)]
-    if preload:
-        line += ["--preload", ",".join(preload)]
-    if records is not None:
-        line += ["--records", str(records)]
-    return line
+    if settings.preload:
+        line += ["--preload", ",".join(settings.preload)]
+    if settings.records is not None:
+        line += ["--records", str(settings.records)]
+    if settings.max_workers is not None:
+        line += ["--max-workers", str(settings.max_workers)]
+    return [*line, "--forward-output"] if settings.forward_output else line
 
 
 class LauncherProcess:
@@ -47,24 +67,29 @@ class LauncherProcess:
         *,
         preload: Sequence[str] = (),
         records: Path | None = None,
+        max_workers: int | None = None,
+        forward_output: bool = False,
         environment: Mapping[str, str] | None = None,
         timeout: float = 10.0,
     ) -> "LauncherProcess":
         """Start a launcher and wait until it is ready.
 
         Args:
-            preload: modules that workers find imported.
-            records: the directory of spawn records; None: none are kept.
+            preload: see `Settings`; the next three as well.
+            records: see `Settings`.
+            max_workers: see `Settings`.
+            forward_output: see `Settings`.
             environment: what the launcher starts with; None: the allowed part of this process's own.
             timeout: seconds until it must be ready.
 
         Raises:
             LauncherNotStarted: it ended, failed or was silent; it is gone then.
         """
+        settings = Settings(preload, records, max_workers, forward_output)
         near, far = Channel.pair()
         try:
             child = subprocess.Popen(
-                command(control_fd=far.fileno(), host_pid=os.getpid(), preload=preload, records=records),
+                command(settings, control_fd=far.fileno(), host_pid=os.getpid()),
                 pass_fds=(far.fileno(),),
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,

@@ -1,8 +1,9 @@
 """The launcher's loop: one thread, no secret, and nobody it waits for.
 
-It hears its host, its clients, its workers' output and their deaths. A client that does not read loses its workers,
-and so does one that is gone. When the host stops it, closes its channel or dies, it kills all its children with their
-trees, until there is none, and ends.
+It hears its host, its clients, its workers' output and their deaths. Requests for workers wait in line and a few are
+met in each turn of the loop, so that a burst of them holds up nothing else. A client that does not read loses its
+workers, and so does one that is gone. When the host stops it, closes its channel or dies, it kills all its children
+with their trees, until there is none, and ends.
 """
 
 import contextlib
@@ -14,13 +15,15 @@ from collections.abc import Callable
 from typing import Final
 
 from partyctl_base.channel import Channel, ChannelClosed, ChannelFault, Received
-from partyctl_confinement import messages
+from partyctl_confinement import messages, requests
 from partyctl_confinement.deaths import ChildDeaths
 from partyctl_confinement.errors import SpawnRefused
-from partyctl_confinement.messages import BadRequest, Kill, ListWorkers, NewClient, Spawn, Stop
+from partyctl_confinement.forward import Backlog
 from partyctl_confinement.nursery import Nursery, Worker
 from partyctl_confinement.outbox import Outbox
 from partyctl_confinement.reaper import sweep_children
+from partyctl_confinement.requests import BadRequest, Kill, ListWorkers, NewClient, Spawn, Stop
+from partyctl_confinement.waiting import Waiting
 
 STOP_MAX: Final = 3.0
 """Seconds in which all workers must be gone when the launcher stops, before a last sweep."""
@@ -31,8 +34,17 @@ _SOON: Final = 0.003
 _TICK: Final = 1.0
 """Seconds between looks for children that came without a signal (a worker's clone with CLONE_PARENT)."""
 
+WORKERS_MAX: Final = 1024
+"""Living workers of one launcher, unless its host says otherwise."""
+
+FORKS_AT_ONCE: Final = 4
+"""Workers forked in one turn of the loop. A fork takes about a millisecond, and nobody is heard meanwhile."""
+
+_CROWDED: Final = 0.05
+"""Seconds until the next look for room when as many workers are starting as may."""
+
 _HOST_BYTES: Final = 16 * 1024 * 1024
-_REQUESTS_AT_ONCE: Final = 16
+_REQUESTS_AT_ONCE: Final = 64
 """Requests of one client before the others have their turn."""
 
 
@@ -53,12 +65,25 @@ class Launcher:
         control: the launcher's end of the host's channel.
         host: a pidfd of the host.
         nursery: the children.
+        max_workers: how many may be alive or waiting for their turn.
+        output: what workers printed, on its way to the host; None: the host does not want it.
     """
 
-    def __init__(self, control: Channel, host: int, nursery: Nursery) -> None:
+    def __init__(
+        self,
+        control: Channel,
+        host: int,
+        nursery: Nursery,
+        *,
+        max_workers: int = WORKERS_MAX,
+        output: Backlog | None = None,
+    ) -> None:
         self._host = Peer("host", control, Outbox(control, max_records=1024, max_bytes=_HOST_BYTES))
         self._host_pidfd = host
         self._nursery = nursery
+        self._max_workers = max_workers
+        self._output = output
+        self._waiting: Waiting[Peer] = Waiting()
         self._selector = selectors.DefaultSelector()
         self._stop_by: float | None = None
         self._died = False
@@ -69,20 +94,26 @@ class Launcher:
         self._watch(self._host_pidfd, lambda _: self._stop())
         deaths = ChildDeaths()
         self._watch(deaths.fileno(), lambda _: self._mourn(deaths))
+        self._watch(self._nursery.starting.fileno(), lambda _: self._nursery.starting.hear())
         self._say(self._host, messages.ready(os.getpid()))
         while not self._finished():
-            ready = self._selector.select(self._pause())
+            pause = self._pause()
+            ready = self._selector.select(pause)
             for key, events in ready:
                 key.data(events)
-            if self._died or self._nursery.busy or not ready:
+            if self._died or self._nursery.busy or (pause and not ready):
                 self._died = False
                 self._collect()
+            self._start_waiting()
+            self._forward()
         sweep_children((), timeout=STOP_MAX)
 
     def _watch(self, fd: int, call: Callable[[int], None]) -> None:
         self._selector.register(fd, selectors.EVENT_READ, call)
 
     def _pause(self) -> float | None:
+        if len(self._waiting):
+            return 0.0 if self._nursery.starting.has_room(time.monotonic()) else _CROWDED
         if self._nursery.busy:
             return _SOON
         return _TICK if len(self._nursery) or self._stop_by is not None else None
@@ -98,6 +129,9 @@ class Launcher:
             self._stop_by = time.monotonic() + STOP_MAX
             with contextlib.suppress(KeyError):
                 self._selector.unregister(self._host_pidfd)
+            for client in self._waiting.clients():
+                for request in self._waiting.drop(client):
+                    self._refuse(client, request, "the launcher is stopping")
             for worker in self._nursery:
                 self._nursery.kill(worker, "stop")
 
@@ -126,16 +160,16 @@ class Launcher:
             self._obey_host(message)
             return
         _close(message.fds)  # no request of a client carries any
-        request = messages.parse_client(message.data)
+        request = requests.parse_client(message.data)
         if isinstance(request, Spawn):
-            self._spawn(peer, request)
+            self._queue(peer, request)
         elif isinstance(request, Kill):
             self._kill(peer, request)
         else:
             self._say(peer, messages.refused(request))
 
     def _obey_host(self, message: Received) -> None:
-        request = messages.parse_host(message.data)
+        request = requests.parse_host(message.data)
         if isinstance(request, NewClient) and len(message.fds) == 1:
             self._welcome(request.name, message.fds[0])
             return
@@ -162,22 +196,50 @@ class Launcher:
             bad = BadRequest("the new client's descriptor is no seqpacket socket", request="client")
             self._say(self._host, messages.refused(bad))
             return
-        channel = Channel(sock, max_message=messages.REQUEST_MAX)
+        channel = Channel(sock, max_message=requests.REQUEST_MAX)
         client = Peer(name, channel, Outbox(channel))
         self._watch(channel.fileno(), lambda events: self._serve(client, events))
 
+    def _queue(self, client: Peer, request: Spawn) -> None:
+        alive, waiting = len(self._nursery), len(self._waiting)
+        if self._stop_by is not None:
+            why = "the launcher is stopping"
+        elif request.id in self._waiting:
+            why = "a worker of this id is about to start"
+        elif alive + waiting >= self._max_workers:
+            why = (
+                f"there are {alive} workers, {waiting} are about to start, and {self._max_workers} may be; "
+                "wait until some end, or raise limits.workers in party.toml"
+            )
+        else:
+            why = self._nursery.impossible(request) or self._waiting.put(client, request)
+        if why:
+            self._refuse(client, request, why)
+
+    def _start_waiting(self) -> None:
+        """Meet a few of the requests that wait."""
+        for _ in range(FORKS_AT_ONCE):
+            if not self._nursery.starting.has_room(time.monotonic()) or (taken := self._waiting.take()) is None:
+                return
+            self._spawn(*taken)
+
     def _spawn(self, client: Peer, request: Spawn) -> None:
         try:
-            if self._stop_by is not None:
-                raise SpawnRefused("the launcher is stopping")
             worker, end = self._nursery.spawn(request, client)
         except SpawnRefused as refusal:
-            self._say(client, messages.refused(BadRequest(str(refusal), request.id, "spawn")))
+            self._refuse(client, request, str(refusal))
             return
         self._watch(worker.output, lambda _: self._drain(worker))
         self._say(client, messages.spawned(worker.id, worker.pid), (end,))
 
+    def _refuse(self, client: Peer, request: Spawn, why: str) -> None:
+        self._say(client, messages.refused(BadRequest(why, request.id, "spawn")))
+
     def _kill(self, client: Peer, request: Kill) -> None:
+        if self._waiting.withdraw(client, request.id):
+            bad = BadRequest("its client took it back before it was started", request.id, "spawn")
+            self._say(client, messages.refused(bad))
+            return
         worker = self._nursery.get(request.id)
         if worker is None or worker.client is not client:
             bad = BadRequest("this client has no such worker", request.id, "kill")
@@ -223,6 +285,7 @@ class Launcher:
         self._selector.unregister(peer.channel.fileno())
         peer.outbox.close()
         peer.channel.close()
+        self._waiting.drop(peer)
         if peer is self._host:
             self._stop()
         for worker in self._nursery:
@@ -239,6 +302,13 @@ class Launcher:
         if worker.output >= 0 and not self._nursery.drain(worker):
             self._forget_output(worker)
 
+    def _forward(self) -> None:
+        """Hand the host what workers printed, as far as its socket has room: nothing of it waits before an answer."""
+        while self._output and not self._host.gone and not self._host.outbox.waiting:
+            message = self._output.take()
+            if message is not None:
+                self._say(self._host, message)
+
     def _forget_output(self, worker: Worker) -> None:
         if worker.output >= 0:
             self._selector.unregister(worker.output)
@@ -249,13 +319,14 @@ class Launcher:
             self._forget_output(worker)
             client = worker.client
             if isinstance(client, Peer) and worker.wait_status is not None:
-                notice = messages.exited(worker.id, worker.pid, worker.wait_status, worker.tail.bytes(), worker.cause)
-                self._say(client, notice)
+                told = (worker.id, worker.pid, worker.wait_status, worker.tail.bytes(), worker.cause, worker.hit)
+                self._say(client, messages.exited(*told))
 
 
 def _row(worker: Worker) -> messages.WorkerRow:
     client = worker.client.name if isinstance(worker.client, Peer) else ""
-    return messages.WorkerRow(worker.id, worker.name, worker.pid, client, worker.started, worker.labels)
+    request = worker.request
+    return messages.WorkerRow(worker.id, request.name, worker.pid, client, worker.started, request.labels)
 
 
 def _close(fds: tuple[int, ...]) -> None:

@@ -8,24 +8,22 @@ be told, so the ends of several workers may wait for each other, at most ORPHANS
 import contextlib
 import os
 import resource
-import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from partyctl_base import process
-from partyctl_base.channel import Channel
-from partyctl_confinement import child, records
+from partyctl_confinement import birth, limits, records
+from partyctl_confinement.birth import Parents
+from partyctl_confinement.endings import NOTHING_HIT, Ending, Hit, explain
 from partyctl_confinement.errors import SpawnRefused
-from partyctl_confinement.messages import Spawn
+from partyctl_confinement.oom import OomCounter
 from partyctl_confinement.reaper import kill_tree
+from partyctl_confinement.requests import FORK, Spawn
+from partyctl_confinement.starting import Starting
 from partyctl_confinement.tail import Tail
-from partyctl_confinement.title import TitleArea
-
-WORKERS_MAX: Final = 1024
-"""Living workers of one launcher."""
 
 ORPHANS_MAX: Final = 1.0
 """Seconds that the end of a worker is held back while orphans are still dying."""
@@ -43,24 +41,33 @@ class Worker:
     """One worker, from its fork to its exit notice.
 
     Attributes:
+        client: whoever asked for it.
         output: the reading end of its standard output and error; -1 once it was closed.
         started: seconds since the epoch.
+        oom_kills: out-of-memory kills that had been counted when it started; None if nobody counts.
         cause: why it ends: "exit" unless somebody here wanted it.
         wait_status: as `os.waitpid` gives it; None while it lives.
         died: when its status was taken, in monotonic seconds.
+        hit: the limit that ended it.
     """
 
-    id: str
-    name: str
-    labels: Mapping[str, str]
+    request: Spawn
     client: object
     pid: int
     output: int
     started: float
+    oom_kills: int | None = None
     tail: Tail = field(default_factory=Tail)
     cause: str = "exit"
     wait_status: int | None = None
+    usage: "resource.struct_rusage | None" = None
     died: float = 0.0
+    hit: Hit = NOTHING_HIT
+
+    @property
+    def id(self) -> str:
+        """Its id, chosen by its client."""
+        return self.request.id
 
 
 class Nursery:
@@ -68,20 +75,33 @@ class Nursery:
 
     Args:
         records_directory: where spawn records go; None: nowhere.
-        nofile: the soft limit of open files that workers get.
-        area: where their titles go.
+        parents: what every worker gets.
+        oom: who counts out-of-memory kills.
+        heard: called with each piece that a worker printed.
+
+    Attributes:
+        starting: those of them that have not come to their main.
     """
 
-    def __init__(self, *, records_directory: Path | None, nofile: int, area: TitleArea) -> None:
+    def __init__(
+        self,
+        *,
+        records_directory: Path | None,
+        parents: Parents,
+        oom: OomCounter,
+        heard: Callable[[Worker, bytes], None] = lambda _worker, _piece: None,
+    ) -> None:
         self._records = records_directory
-        self._nofile = nofile
-        self._area = area
+        self._parents = parents
+        self._oom = oom
+        self._heard = heard
         self._pid = os.getpid()
         self._boot = process.boot_id()
         self._by_id: dict[str, Worker] = {}
         self._by_pid: dict[int, Worker] = {}
         self._dead: list[Worker] = []
         self._orphans = False
+        self.starting = Starting()
 
     @property
     def busy(self) -> bool:
@@ -99,58 +119,45 @@ class Nursery:
         return self._by_id.get(worker_id)
 
     def spawn(self, request: Spawn, client: object) -> tuple[Worker, int]:
-        """Fork a worker.
+        """Fork a worker. Its spawn record is written before its main begins.
 
         Returns:
             The worker, and the descriptor of the client's end of its pair.
 
         Raises:
-            SpawnRefused: the id is taken, there are too many workers, or the machine has no room.
+            SpawnRefused: the id is taken, a limit or the program is impossible here, or the machine has no room.
         """
-        if request.id in self._by_id:
-            raise SpawnRefused("a worker of this id is alive", where=request.id)
-        if len(self._by_id) >= WORKERS_MAX:
-            raise SpawnRefused("too many workers are alive", why=f"the launcher starts at most {WORKERS_MAX}")
+        if why := self.impossible(request):
+            raise SpawnRefused("the worker cannot be started here", where=request.id, why=why)
+        oom_kills = self._oom.read()
         try:
-            pid, output, end = self._fork(request)
+            born = birth.fork(request, self._parents, self.starting.writing)
         except OSError as error:
             raise SpawnRefused("the machine has no room for a worker", why=error.strerror or str(error)) from error
-        worker = Worker(request.id, request.name, request.labels, client, pid, output, time.time())
-        self._by_id[worker.id] = self._by_pid[pid] = worker
+        worker = Worker(request, client, born.pid, born.output, time.time(), oom_kills)
+        self._by_id[worker.id] = self._by_pid[born.pid] = worker
+        self.starting.add(born.pid, time.monotonic())
         try:
-            self._record(pid)
+            self._record(born.pid)
+            os.write(born.gate, b"x")
         except OSError as error:
             # Unrecorded, it could outlive a killed party unseen.
-            os.close(end)
+            os.close(born.end)
             self.kill(worker, "killed")
             raise SpawnRefused("the worker's spawn record cannot be written", why=error.strerror or "") from error
-        return worker, end
+        finally:
+            os.close(born.gate)
+        return worker, born.end
 
-    def _fork(self, request: Spawn) -> tuple[int, int, int]:
-        with contextlib.ExitStack() as cleanup:
-            near, far = Channel.pair()
-            cleanup.callback(near.close)
-            cleanup.callback(far.close)
-            reading, writing = os.pipe2(os.O_CLOEXEC)
-            undo_reading = cleanup.enter_context(contextlib.ExitStack())
-            undo_reading.callback(os.close, reading)
-            cleanup.callback(os.close, writing)
-            os.set_blocking(reading, False)
-            plan = child.ChildPlan(
-                main=request.main,
-                title=f"partyctl: {request.name}",
-                launcher=self._pid,
-                channel=far.fileno(),
-                output=writing,
-                nofile=self._nofile,
-                area=self._area,
-            )
-            _flush_output()
-            pid = os.fork()
-            if pid == 0:
-                child.run(plan)
-            undo_reading.pop_all()
-            return pid, reading, near.detach()
+    def impossible(self, request: Spawn) -> str:
+        """Why this request can never be met here; empty if it can."""
+        if request.id in self._by_id:
+            return "a worker of this id is alive"
+        if request.argv and not (os.path.isfile(request.argv[0]) and os.access(request.argv[0], os.X_OK)):
+            return f"{request.argv[0]} is no executable file"
+        if not request.limits:
+            return ""
+        return limits.impossible(request.limits, limits.Machine.of_this_process(), fork=request.mode == FORK)
 
     def _record(self, pid: int) -> None:
         started = process.start_time(pid)
@@ -169,8 +176,13 @@ class Nursery:
             piece = os.read(worker.output, _READ)
         except BlockingIOError:
             return True
-        worker.tail.feed(piece)
+        self._hear(worker, piece)
         return bool(piece)
+
+    def _hear(self, worker: Worker, piece: bytes) -> None:
+        worker.tail.feed(piece)
+        if piece:
+            self._heard(worker, piece)
 
     def close_output(self, worker: Worker) -> None:
         """Close the reading end of the worker's output; idempotent."""
@@ -191,20 +203,39 @@ class Nursery:
         for worker in gone:
             del self._by_id[worker.id]
             self._drain_to_end(worker)
+            worker.hit = self._explain(worker)
         return gone
+
+    def _explain(self, worker: Worker) -> Hit:
+        usage, oom_kills = worker.usage, self._oom.read()
+        if worker.wait_status is None or usage is None:
+            return NOTHING_HIT
+        counted = None if oom_kills is None or worker.oom_kills is None else oom_kills - worker.oom_kills
+        ending = Ending(
+            worker.wait_status,
+            asked=worker.cause != "exit",
+            limits=limits.effective(worker.request.limits),
+            cpu=usage.ru_utime + usage.ru_stime,
+            resident=usage.ru_maxrss * 1024,
+            oom_kills=counted,
+            oom_source=self._oom.source,
+            last_line=worker.tail.bytes().rstrip().rpartition(b"\n")[2],
+        )
+        return explain(ending)
 
     def _reap(self) -> None:
         while True:
             try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
+                pid, status, usage = os.wait4(-1, os.WNOHANG)
             except ChildProcessError:
                 return
             if pid == 0:
                 return
+            self.starting.forget(pid)
             worker = self._by_pid.pop(pid, None)
             if worker is None:
                 continue  # an orphan
-            worker.wait_status = status
+            worker.wait_status, worker.usage = status, usage
             worker.died = time.monotonic()
             self._dead.append(worker)
             if self._records is not None:
@@ -225,20 +256,13 @@ class Nursery:
                 piece = os.read(worker.output, _READ)
                 if not piece:
                     break
-                worker.tail.feed(piece)
+                self._hear(worker, piece)
 
 
 def _soon() -> Callable[[], bool]:
     """True once the launcher has been killing for as long as it may keep others waiting."""
     end = time.monotonic() + KILLING_MAX
     return lambda: time.monotonic() >= end
-
-
-def _flush_output() -> None:
-    """What the launcher printed is its own: a worker must not print it again."""
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError, AttributeError):  # the host's terminal may be gone
-            stream.flush()
 
 
 def raise_nofile() -> int:

@@ -118,9 +118,9 @@ def test_a_worker_nobody_waits_for_any_more_is_turned_away() -> None:
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking
-        end = await launcher.spawned(worker_id)
         assert await launcher.request() == {"t": "kill", "id": worker_id}
-        assert end.receive(timeout=5) is None
+        end = await launcher.spawned(worker_id)
+        assert await asyncio.to_thread(end.receive, timeout=5) is None
         end.close()
 
     _play(scenario)
@@ -131,7 +131,7 @@ def test_a_cancellation_in_the_moment_of_the_answer_turns_the_worker_away() -> N
         asking = _ask(launcher)
         worker_id = (await launcher.request())["id"]
         near, far = Channel.pair()
-        await launcher.client._spawned(worker_id, 7, "unconfined", (far.detach(),))
+        launcher.client._spawned(worker_id, 7, "unconfined", (far.detach(),))
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking

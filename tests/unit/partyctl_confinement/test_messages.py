@@ -3,14 +3,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from partyctl_confinement import messages
-from partyctl_confinement.messages import BadRequest, Kill, ListWorkers, NewClient, Spawn, Stop
+from partyctl_confinement import messages, requests
+from partyctl_confinement.requests import BadRequest, Kill, ListWorkers, NewClient, Spawn, Stop
 
 SPAWN = {"t": "spawn", "id": "w", "name": "Writer", "main": "a.b:c", "labels": {"role": "Writer", "empty": ""}}
 
 
 def _client(message: object) -> Spawn | Kill | BadRequest:
-    return messages.parse_client(msgpack.packb(message))
+    return requests.parse_client(msgpack.packb(message))
 
 
 def test_requests_of_a_client() -> None:
@@ -58,8 +58,8 @@ def test_a_refusal_names_the_worker_if_the_request_did() -> None:
 @settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_no_bytes_are_an_error(data) -> None:
-    messages.parse_client(data)
-    messages.parse_host(data)
+    requests.parse_client(data)
+    requests.parse_host(data)
 
 
 VALUES = st.recursive(
@@ -74,15 +74,15 @@ VALUES = st.recursive(
 def test_no_map_is_an_error_and_what_passes_is_in_form(message, kind) -> None:
     request = _client({**message, "t": kind})
     if isinstance(request, Spawn):
-        assert 0 < len(request.id) <= messages.ID_MAX
+        assert 0 < len(request.id) <= requests.ID_MAX
         assert all(isinstance(text, str) for pair in request.labels.items() for text in pair)
 
 
 def test_requests_of_the_host() -> None:
-    assert messages.parse_host(msgpack.packb({"t": "client", "name": "node/1"})) == NewClient("node/1")
-    assert messages.parse_host(msgpack.packb({"t": "workers"})) == ListWorkers()
-    assert messages.parse_host(msgpack.packb({"t": "stop"})) == Stop()
-    assert isinstance(messages.parse_host(msgpack.packb({"t": "spawn"})), BadRequest)
+    assert requests.parse_host(msgpack.packb({"t": "client", "name": "node/1"})) == NewClient("node/1")
+    assert requests.parse_host(msgpack.packb({"t": "workers"})) == ListWorkers()
+    assert requests.parse_host(msgpack.packb({"t": "stop"})) == Stop()
+    assert isinstance(requests.parse_host(msgpack.packb({"t": "spawn"})), BadRequest)
 
 
 @pytest.mark.parametrize(
