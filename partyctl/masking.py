@@ -20,7 +20,10 @@ _WORDS = (
 )
 """What a name ends with if its value is a secret. `max_tokens` and `token_count` do not end so."""
 
-_VALUE = r"[^\s\"'\\,;&<>(){}\[\]]+"
+_WORD = r"[^\s\"'\\,;&<>(){}\[\]]+"
+_VALUE = rf"(?:(?:[Bb]earer|[Bb]asic)[ \t]{{1,8}})?{_WORD}(?:(?<=[:=])[ \t]{{1,8}}{_WORD})*"
+"""One word; behind a word that is itself a name (`password: token: x`) the next one too."""
+
 _HARMLESS = r"(?!(?:none|null|true|false|undefined)\b)"
 
 _PREFIXED = (
@@ -34,7 +37,8 @@ _QUOTED = r"(\\{0,3})([\"']))(?:(?!\2\3)(?:\\[^\n]|[^\n\\]))"
 
 _LISTED = r"(?:digest|aws4-hmac-sha256|oauth|hawk)\b[^\n]+"
 _HEADER = r"(?:authorization|cookie)"
-_SCHEME = r"\b((?:bearer|basic)[ \t]{1,8})(?!(?:token|auth\w{0,20}|scheme|realm)\b)[A-Za-z0-9._~+/=\-]{6,}"
+_BEARER = r"\b(bearer[ \t]{1,8})(?!(?:token|auth\w{0,20}|scheme|realm)\b)[A-Za-z0-9._~+/=\-]{6,}"
+_BASIC = r"\b([Bb]asic[ \t]{1,8})(?=[a-z+/]{0,200}[A-Z0-9=])[A-Za-z0-9+/]{6,}={0,2}"
 _LONG = r"(?![a-z]{1,12}-[0-9a-f]{16}\b)(?=[A-Za-z+/_\-]{0,200}[0-9])[A-Za-z0-9+/_\-]{20,}={0,2}"
 _PEM = r"(-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----).*?(?=-----END |\Z)"
 
@@ -69,15 +73,17 @@ _RULES: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = tuple(
         # A header's value is the rest of its line: `Authorization: Digest username="x", response="y"`.
         (("authorization", "cookie"), rf"({_HEADER}\\{{0,3}}[\"']?{_IS}{_QUOTED}+", re.I, rf"\1{MASK}"),
         (("authorization", "cookie"), rf"({_HEADER}{_IS})(?!\\?[\"'])(?:{_LISTED}|[^\n\"'\\])+", re.I, rf"\1{MASK}"),
-        (("bearer", "basic"), _SCHEME, re.I, rf"\1{MASK}"),
-        (_MARKS, _PREFIXED, 0, rf"\1{MASK}"),
-        (("eyj",), r"\b(eyJ)[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-.]{8,}", 0, rf"\1{MASK}"),
         # NAME="a value with blanks", then NAME=value; the name may itself be quoted, and quotes escaped (JSON in JSON).
         (_STEMS, rf"({_NAMED}{_QUOTED}+", re.I, rf"\1{MASK}"),
         (_STEMS, rf"({_NAMED}){_HARMLESS}{_VALUE}", re.I, rf"\1{MASK}"),
         (("=",), rf"([A-Z0-9]_(?:KEY|PAT|PWD|PW|PASS|SECRET_KEY_BASE)=[\"']?){_VALUE}", 0, rf"\1{MASK}"),
         (("=",), rf"([?&](?:key|sig|signature|code)=){_VALUE}", re.I, rf"\1{MASK}"),
         (("--",), rf"(--(?:[a-z0-9]{{1,20}}-){{0,4}}(?:{_WORDS})[ \t]{{1,8}})(?!-){_VALUE}", re.I, rf"\1{MASK}"),
+        # Behind the rules for names: `basic password: x` must not lose the word that tells where the secret is.
+        (("bearer",), _BEARER, re.I, rf"\1{MASK}"),
+        (("basic",), _BASIC, 0, rf"\1{MASK}"),
+        (_MARKS, _PREFIXED, 0, rf"\1{MASK}"),
+        (("eyj",), r"\b(eyJ)[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-.]{8,}", 0, rf"\1{MASK}"),
         # `the token is 3q2+7w...`: long, of the letters of base64, with a digit, and none of our own ids.
         (_STEMS, rf"((?:{_WORDS}|\bkey)(?:[ \t]{{1,8}}(?:is|was))?[ \t:=]{{1,8}}[\"'`(]?){_LONG}", re.I, rf"\1{MASK}"),
     )

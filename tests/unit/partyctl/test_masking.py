@@ -42,6 +42,8 @@ PIECES = [
         ("jwt eyJhbGciOiJI.eyJzdWIiOiIx.SflKxwRJSM", "jwt eyJ***"),
         ("-----BEGIN RSA PRIVATE KEY-----\nMIIE\nabc\n-----END RSA PRIVATE KEY-----",
          "-----BEGIN RSA PRIVATE KEY-----***-----END RSA PRIVATE KEY-----"),
+        ("password: Bearer xyz123", "password: ***"),
+        ("Basic dXNlcjpwYXNz", "Basic ***"),
         ("ghp_0123456789abcdef", "ghp_***"),
     ],
 )  # fmt: skip
@@ -60,6 +62,7 @@ def test_a_secret_is_hidden_and_what_stands_around_it_is_not(text: str, shown: s
         "sha256 e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
         "123e4567-e89b-12d3-a456-426614174000",
         "git@github.com:a/b and http://host:80/a@b",
+        "basic validation of the basic password rules",
         "Missing Bearer token; basic authentication failed",
         "unexpected token: }",
         '"token": null, "secret": true',
@@ -72,6 +75,7 @@ def test_what_is_no_secret_is_left_alone(text: str) -> None:
     assert masked(text) == text
 
 
+@example(value="A1" * 12, before="BASIC", after="")
 @given(value=LETTERS, before=st.text(max_size=20), after=st.text(max_size=20))
 @pytest.mark.parametrize(
     "name", ["api_key=", "ANTHROPIC_AUTH_TOKEN=", "password: ", "Authorization: Bearer ", "sk-ant-"]
