@@ -41,6 +41,13 @@ def _bytes(content: Mapping[str, object], key: str) -> bytes:
     return value
 
 
+def _count(content: Mapping[str, object], key: str) -> int:
+    value = content.get(key)
+    if not isinstance(value, int) or not is_count(value):
+        raise Malformed(f"a control payload has no number {key!r}")
+    return value
+
+
 def _addresses(content: Mapping[str, object], key: str) -> tuple[str, ...]:
     value = content.get(key)
     if not isinstance(value, list) or len(value) > CLAIMS_MAX:
@@ -112,14 +119,22 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Welcome:
-    """The broker's answer to a HELLO it accepts: which of its claims hold, and which not."""
+    """The broker's answer to a HELLO it accepts.
+
+    Args:
+        claimed: which of its claims hold.
+        refused: which do not, and why.
+        life: a number for this life of the broker, larger than that of any before: when it started, in nanoseconds.
+    """
 
     claimed: tuple[str, ...] = ()
     refused: Mapping[str, Refusal] = field(default_factory=dict)
+    life: int = 0
 
     def encode(self) -> bytes:
         refused = {address: (refusal.code, refusal.why) for address, refusal in self.refused.items()}
-        return bytes(msgpack.packb({"version": VERSION, "claimed": self.claimed, "refused": refused}))
+        content = {"version": VERSION, "claimed": self.claimed, "refused": refused, "life": self.life}
+        return bytes(msgpack.packb(content))
 
     @staticmethod
     def decode(payload: bytes) -> "Welcome":
@@ -133,36 +148,46 @@ class Welcome:
             if not (isinstance(address, str) and isinstance(reason, list) and len(reason) == 2):
                 raise Malformed("a refusal in a WELCOME is not an address, a code and a reason")
             refused[address] = Refusal(str(reason[0]), str(reason[1]))
-        return Welcome(_addresses(content, "claimed"), refused)
+        return Welcome(_addresses(content, "claimed"), refused, _count(content, "life"))
 
 
 @dataclass(frozen=True, slots=True)
 class Nack:
-    """The broker did not do what the envelope named by the correlation asked for.
+    """What the envelope asked for was not done. Its stream is in the stream of the header, its sequence in the
+    correlation.
 
     Args:
-        destination: where the letter was to go; empty if it was a HELLO.
-        code: one of the codes of the broker's table.
+        destination: where it was to go; empty if it was a HELLO.
+        code: one of the codes of the broker's table, or of the receiving end's streams.
         why: the same for people.
+        kind: the kind of the envelope.
     """
 
     destination: str
     code: str
     why: str
+    kind: int = 0
 
     def encode(self) -> bytes:
-        return bytes(msgpack.packb({"destination": self.destination, "code": self.code, "why": self.why}))
+        content = {"destination": self.destination, "code": self.code, "why": self.why, "kind": self.kind}
+        return bytes(msgpack.packb(content))
 
     @staticmethod
     def decode(payload: bytes) -> "Nack":
         """Raises Malformed."""
         content = unpack_map(payload)
-        return Nack(_text(content, "destination"), _text(content, "code"), _text(content, "why"))
+        return Nack(
+            _text(content, "destination"), _text(content, "code"), _text(content, "why"), _count(content, "kind")
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """The peer behind an address is gone. `unknown` lists sequences that may or may not have arrived."""
+    """The peer behind an address is gone. `unknown` lists sequences that may or may not have arrived.
+
+    The broker keeps the road to the address closed until the one it told says the same GONE back, from its own address:
+    what was under way when the two crossed must not reach the next holder of the address.
+    """
 
     address: str
     why: str

@@ -191,7 +191,7 @@ class ZmqBus:
     def _pair(self, frame: bytes, envelope: bytes) -> None:
         road = self._roads_in.get(frame)
         try:
-            kind, _, correlation, _, payload = wire.unseal(envelope)
+            kind, _, _, correlation, _, payload, _ = wire.unseal(envelope)
             if kind == Kind.DATA:
                 if road is None:
                     road = self._learn(frame)
@@ -223,6 +223,7 @@ class ZmqBus:
             self._exchange.call(receiver.undelivered, correlation, nack.destination, nack.why)
         elif kind == Kind.GONE and receiver is not None:
             gone = Gone.decode(payload)
+            self._push(wire.road("", destination), wire.seal(Kind.GONE, 0, 0, payload))
             self._exchange.call(receiver.gone, gone.address, gone.unknown, gone.why)
         elif destination:
             raise Malformed("a word of the broker to nobody", where=destination)

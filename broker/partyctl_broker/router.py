@@ -10,11 +10,14 @@ Rules:
  5. The first letter on a road opens a lane: (connection, address frame) -> connection. The shell forwards by the lane
     alone and opens no envelope. A lane is gone as soon as one of its two addresses is given up.
  6. When an address is given up, or its connection is lost, those who exchanged letters with it get a GONE.
- 7. Whatever cannot be understood is counted and dropped. Nothing a peer sends raises.
+ 7. Whoever heard GONE says it back. Until then its letters to that address are refused: they may have been written
+    before it knew, and must not reach the next holder of the address.
+ 8. Whatever cannot be understood is counted and dropped. Nothing a peer sends raises.
 
 `step` is the only thing that changes the table. `lanes` is there for the shell to read.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
@@ -141,9 +144,15 @@ class _Peer:
 
 
 class Table:
-    """The state behind `step`. See the rules at the head of the module."""
+    """The state behind `step`. See the rules at the head of the module.
 
-    def __init__(self) -> None:
+    Args:
+        life: a number for this life of the broker, larger than that of any before.
+    """
+
+    def __init__(self, life: int = 0) -> None:
+        self._life = life
+        self._fences: dict[bytes, Counter[bytes]] = {}
         self.lanes: dict[bytes, dict[bytes, bytes]] = {}
         """For each connection that has said HELLO: address frame -> connection of the destination. Read-only."""
         self._principals: dict[str, Principal] = {}
@@ -208,6 +217,8 @@ class Table:
         code = ""
         if source not in peer.addresses:
             code = "source"
+        elif event.frame in self._fences.get(event.connection, ()):
+            code = "gone"
         elif target is None:
             code = "unknown"
         elif len(lanes) >= LANES_MAX:
@@ -230,6 +241,8 @@ class Table:
             bye = Bye.decode(envelope.payload)
             given = peer.addresses.intersection(bye.addresses) if bye.addresses else peer.addresses
             yield from self._release(sorted(given), "it was closed")
+        elif envelope.kind == Kind.GONE:
+            self._unfence(event.connection, wire.road(Gone.decode(envelope.payload).address, wire.ends(event.frame)[1]))
         else:
             yield Count("unknown kind")
 
@@ -283,7 +296,7 @@ class Table:
             peer.addresses.add(address)
             self._holders[address] = connection
             claimed.append(address)
-        return Welcome(tuple(claimed), refused)
+        return Welcome(tuple(claimed), refused, self._life)
 
     def _refuse_hello(self, connection: bytes, sequence: int, code: str) -> Iterator[Command]:
         yield Count(f"hello refused: {code}")
@@ -295,19 +308,20 @@ class Table:
     def _refuse_letter(self, connection: bytes, frame: bytes, envelope: bytes, code: str) -> Iterator[Command]:
         try:
             destination, source = wire.ends(frame)
-            sequence = wire.unseal(envelope).sequence
+            _, stream, sequence, *_ = letter = wire.unseal(envelope)
         except Malformed:
             yield Count("malformed")
             return
         yield Count(f"letter refused: {code}")
-        nack = wire.seal(Kind.NACK, 0, sequence, Nack(destination, code, REASONS[code]).encode())
-        yield Tell(connection, wire.road(source, ""), nack)
+        nack = Nack(destination, code, REASONS[code], letter.kind)
+        yield Tell(connection, wire.road(source, ""), wire.seal(Kind.NACK, 0, sequence, nack.encode(), stream=stream))
 
     def _lose(self, connection: bytes, why: str) -> Iterator[Command]:
         peer = self._peers.pop(connection, None)
         if peer is None:
             return
         del self.lanes[connection]
+        self._fences.pop(connection, None)
         del self._lives[peer.principal, peer.incarnation]
         yield from self._release(sorted(peer.addresses), why)
 
@@ -329,8 +343,21 @@ class Table:
                 holder = self._holders.get(other)
                 if holder is not None:
                     self.lanes[holder].pop(wire.road(address, other), None)
+                    self._fence(holder, wire.road(address, other))
                     gone = wire.seal(Kind.GONE, 0, 0, Gone(address, why).encode())
                     yield Tell(holder, wire.road(other, ""), gone)
+
+    def _fence(self, connection: bytes, frame: bytes) -> None:
+        fences = self._fences.setdefault(connection, Counter())
+        if len(fences) < LANES_MAX:
+            fences[frame] += 1
+
+    def _unfence(self, connection: bytes, frame: bytes) -> None:
+        fences = self._fences.get(connection)
+        if fences is not None and fences[frame] > 1:
+            fences[frame] -= 1
+        elif fences is not None:
+            del fences[frame]
 
     def _forget_contact(self, address: str, other: str) -> None:
         contacts = self._contacts.get(address)

@@ -71,7 +71,7 @@ class Broker:
         self._endpoint = endpoint
         self._control = control
         self._ends = ends
-        self._table = Table()
+        self._table = Table(time.time_ns())
         self._liveness = Liveness()
         self._routed = 0
         self._counts: Counter[str] = Counter()

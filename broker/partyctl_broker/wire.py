@@ -6,9 +6,10 @@ Address frame: `destination NUL source`, in UTF-8. The empty destination is the 
 string names the whole road of a letter, so that the broker finds its way by one look into one table, and forwards
 frames as they came. A message without any pair (one empty frame) is a probe: it says nothing and asks for nothing.
 
-Envelope: a msgpack array (version, kind, sequence, correlation, trace parent) and, right behind it, the payload. A
-later version may append to the array; a reader ignores what it does not know. We always write both numbers with
-eight bytes, so that our own header has a fixed form and costs one struct call on either side.
+Envelope: a msgpack array (version, kind, stream, sequence, correlation, trace parent) and, right behind it, the
+payload. A seventh element, `since`, is there when a letter is sent again to another broker than the one it was first
+sent to. A later version may append to the array; a reader ignores what it does not know. We always write the three
+numbers with eight bytes, so that our own header has a fixed form and costs one struct call on either side.
 """
 
 import struct
@@ -33,7 +34,11 @@ TO_BROKER: Final = b"\0"
 
 
 class Kind(IntEnum):
-    """What an envelope is for. All but DATA are between a peer and the broker."""
+    """What an envelope is for.
+
+    Between a peer and the broker: HELLO, WELCOME, BYE, ROSTER, GONE, NACK. Between two addresses, along the road of the
+    letters: DATA, ASSURED, ACK (these three have a stream and a sequence), RECEIPT, ASK, NACK.
+    """
 
     DATA = 0
     HELLO = 1
@@ -43,20 +48,34 @@ class Kind(IntEnum):
     GONE = 5
     NACK = 6
     ACK = 7
+    """The effect of an ASSURED letter is durable or finished."""
+    RECEIPT = 8
+    """What has arrived so far; opens the window, and promises nothing."""
+    ASK = 9
+    """The sender wants a RECEIPT now."""
+    ASSURED = 10
+    """DATA whose sender wants an ACK."""
 
 
 class Envelope(NamedTuple):
-    """An envelope taken apart. `kind` is a plain number, as an unknown one is no reason to fail."""
+    """An envelope taken apart. `kind` is a plain number, as an unknown one is no reason to fail.
+
+    Args:
+        stream: which stream of letters the sequence counts in; 0 for none.
+        since: the life of the broker that the letter was first sent to; 0 if it is the present one.
+    """
 
     kind: int
+    stream: int
     sequence: int
     correlation: int
     trace: bytes
     payload: bytes
+    since: int = 0
 
 
-_FIXED = struct.Struct(">BBBBQBQB")
-_ARRAY5, _UINT64, _NIL = 0x95, 0xCF, 0xC0
+_FIXED = struct.Struct(">BBBBQBQBQB")
+_ARRAY6, _UINT64, _NIL = 0x96, 0xCF, 0xC0
 UNPACK_ERRORS: Final = (ValueError, TypeError, OverflowError, msgpack.exceptions.UnpackException)
 """What msgpack raises on bytes it cannot read."""
 
@@ -65,12 +84,21 @@ _unpack_fixed = _FIXED.unpack_from
 _FIXED_SIZE = _FIXED.size
 
 
-def seal(kind: Kind, sequence: int, correlation: int, payload: bytes, trace: bytes = b"") -> bytes:
-    """An envelope. `sequence` and `correlation` are unsigned 64 bit numbers."""
-    if trace:
-        header = msgpack.packb((VERSION, int(kind), sequence, correlation, trace))
-        return bytes(header) + payload
-    return _pack_fixed(_ARRAY5, VERSION, kind, _UINT64, sequence, _UINT64, correlation, _NIL) + payload
+def seal(
+    kind: Kind,
+    sequence: int,
+    correlation: int,
+    payload: bytes,
+    *,
+    stream: int = 0,
+    trace: bytes = b"",
+    since: int = 0,
+) -> bytes:
+    """An envelope. The numbers are unsigned, of 64 bits."""
+    if trace or since:
+        header = (VERSION, int(kind), stream, sequence, correlation, trace or None)
+        return bytes(msgpack.packb((*header, since) if since else header)) + payload
+    return _pack_fixed(_ARRAY6, VERSION, kind, _UINT64, stream, _UINT64, sequence, _UINT64, correlation, _NIL) + payload
 
 
 def unseal(data: bytes) -> Envelope:
@@ -81,14 +109,15 @@ def unseal(data: bytes) -> Envelope:
         Malformed: it is no envelope.
     """
     if len(data) >= _FIXED_SIZE:
-        array, version, kind, mark, sequence, mark2, correlation, nil = _unpack_fixed(data)
-        if array == _ARRAY5 and version == VERSION and mark == mark2 == _UINT64 and nil == _NIL and kind < 128:
-            return Envelope(kind, sequence, correlation, b"", data[_FIXED_SIZE:])
+        array, version, kind, mark, stream, mark2, sequence, mark3, correlation, nil = _unpack_fixed(data)
+        marks = mark == mark2 == mark3 == _UINT64
+        if array == _ARRAY6 and version == VERSION and marks and nil == _NIL and kind < 128:
+            return Envelope(kind, stream, sequence, correlation, b"", data[_FIXED_SIZE:])
     return _unseal_foreign(data)
 
 
 def _unseal_foreign(data: bytes) -> Envelope:
-    """The general form: any msgpack array of at least five elements."""
+    """The general form: any msgpack array of at least six elements."""
     unpacker = msgpack.Unpacker(max_buffer_size=FRAME_MAX, max_array_len=32, max_map_len=32, max_bin_len=1024)
     try:
         unpacker.feed(data)
@@ -100,14 +129,15 @@ def _unseal_foreign(data: bytes) -> Envelope:
         raise Malformed("an envelope's header is not an array that starts with a version")
     if header[0] != VERSION:
         raise VersionMismatch(header[0])
-    if len(header) < 5:
+    if len(header) < 6:
         raise Malformed("an envelope's header is too short", why=f"{len(header)} elements")
-    kind, sequence, correlation, trace = header[1:5]
-    if not (is_count(kind) and is_count(sequence) and is_count(correlation)):
+    kind, stream, sequence, correlation, trace = header[1:6]
+    since = header[6] if len(header) > 6 else 0
+    if not all(is_count(number) for number in (kind, stream, sequence, correlation, since)):
         raise Malformed("an envelope's header holds something else than numbers")
     if trace is not None and not isinstance(trace, bytes):
         raise Malformed("an envelope's trace parent is not bytes")
-    return Envelope(kind, sequence, correlation, trace or b"", data[offset:])
+    return Envelope(kind, stream, sequence, correlation, trace or b"", data[offset:], since)
 
 
 def is_count(value: object) -> bool:

@@ -14,8 +14,8 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
 MESSAGES = [
     Hello("p", b"s" * 32, b"i" * 16, ("run/a",)),
-    Welcome(("run/a",), {"run/b": Refusal("taken", "a living peer has it")}),
-    Nack("run/b", "unknown", "nobody has it"),
+    Welcome(("run/a",), {"run/b": Refusal("taken", "a living peer has it")}, 2**63),
+    Nack("run/b", "unknown", "nobody has it", 8),
     Gone("run/b", "it was closed", (3, 5)),
     Bye(("run/a",), "why"),
 ]

@@ -23,7 +23,7 @@ from partyctl_broker.router import (
 from partyctl_broker.wire import Kind
 
 SECRET = b"s" * 32
-LETTER = wire.seal(Kind.DATA, 5, 0, b"payload")
+LETTER = wire.seal(Kind.DATA, 5, 0, b"payload", stream=77)
 
 
 def hello(connection, *claims, principal="p", secret=SECRET, incarnation=None, version=wire.VERSION, settled=False):
@@ -33,6 +33,11 @@ def hello(connection, *claims, principal="p", secret=SECRET, incarnation=None, v
 
 def letter(connection, source, destination, envelope=LETTER):
     return Arrived(connection, wire.road(destination, source), envelope)
+
+
+def gone_heard(connection, address, gone):
+    """A peer says a GONE back."""
+    return Arrived(connection, wire.road("", address), wire.seal(Kind.GONE, 0, 0, Gone(gone, "heard").encode()))
 
 
 def bye(connection, *addresses):
@@ -93,7 +98,7 @@ class TestHello:
 
     def test_an_envelope_of_another_version_is_told_ours(self):
         table = table_with()
-        foreign = b"\x95\x07" + wire.seal(Kind.HELLO, 1, 0, b"")[2:]
+        foreign = b"\x96\x07" + wire.seal(Kind.HELLO, 1, 0, b"")[2:]
         assert heard(table.step(Arrived(b"1", wire.TO_BROKER, foreign))[1])[2].code == "version"
 
     def test_a_connection_speaks_for_one_life_of_one_principal(self):
@@ -154,6 +159,7 @@ class TestLetters:
         table = table_with(hello(b"1", "run/a"), hello(b"2", "run/b"))
         counted, nack = table.step(letter(b"1", source, destination))
         assert counted == Count(f"letter refused: {code}")
+        assert wire.unseal(nack.envelope).stream == 77
         connection, address, message, correlation = heard(nack)
         assert (connection, address, correlation) == (b"1", source, 5)
         assert (message.destination, message.code) == (destination, code)
@@ -187,7 +193,7 @@ class TestLetters:
 
     def test_a_kind_that_is_not_the_brokers_to_hear_is_counted(self):
         table = table_with(hello(b"1", "run/a"))
-        for kind in (Kind.DATA, Kind.GONE, Kind.WELCOME, Kind.ACK):
+        for kind in (Kind.DATA, Kind.NACK, Kind.WELCOME, Kind.ACK):
             assert table.step(Arrived(b"1", wire.TO_BROKER, wire.seal(kind, 1, 0, b""))) == [Count("unknown kind")]
 
 
@@ -204,6 +210,31 @@ class TestGone:
         ]
         assert table.lanes == {b"2": {}, b"3": {}, b"4": {}}
         assert table.step(Lost(b"1", "again")) == []
+
+    def test_a_letter_that_crossed_a_gone_does_not_reach_the_next_holder_of_the_address(self):
+        table = table_with(hello(b"1", "run/a"), hello(b"2", "run/b"), letter(b"1", "run/a", "run/b"))
+        table.step(Lost(b"2", "killed"))
+        table.step(hello(b"3", "run/b"))
+        _, nack = table.step(letter(b"1", "run/a", "run/b"))
+        assert heard(nack)[2].code == "gone"
+        table.step(gone_heard(b"1", "run/a", "run/b"))
+        assert [type(command) for command in table.step(letter(b"1", "run/a", "run/b"))] == [Forward]
+
+    def test_a_road_is_open_again_when_every_gone_was_said_back(self):
+        table = table_with(hello(b"1", "run/a"))
+        for connection in (b"2", b"3"):
+            table.step(hello(connection, "run/b"))
+            table.step(letter(connection, "run/b", "run/a"))
+            table.step(Lost(connection, "killed"))
+        table.step(hello(b"4", "run/b"))
+        for expected in ("letter refused: gone", "letter refused: gone", None):
+            commands = table.step(letter(b"1", "run/a", "run/b"))
+            assert (commands[0] == Count(expected)) == (expected is not None)
+            table.step(gone_heard(b"1", "run/a", "run/b"))
+
+    def test_a_gone_that_was_never_told_may_be_said_back(self):
+        table = table_with(hello(b"1", "run/a"))
+        assert table.step(gone_heard(b"1", "run/a", "run/b")) == []
 
     def test_a_closed_address_takes_its_lanes_along_and_leaves_the_others(self):
         table = table_with(
@@ -272,13 +303,28 @@ orders = st.one_of(
     st.builds(lambda rules: Admit(Principal("p", SECRET, rules)), st.sampled_from([("run/*",), ("run/a", "run/b")])),
     st.builds(Forget, st.just("p")),
 )
+said_back = st.builds(gone_heard, connections, names, names)
 nonsense = st.one_of(
     st.builds(Unsent, connections, junk | st.builds(wire.road, names, names), junk | st.just(LETTER), st.just("full")),
     st.builds(Arrived, connections, junk, junk, st.booleans()),
     st.builds(Arrived, connections, st.just(wire.TO_BROKER), junk),
 )
 # Letters between living peers are the interesting part, so most events are letters, and few end everything.
-events = st.one_of(letters, letters, letters, letters, letters, hellos, hellos, leavings, leavings, nonsense, orders)
+events = st.one_of(
+    letters,
+    letters,
+    letters,
+    letters,
+    letters,
+    hellos,
+    hellos,
+    leavings,
+    leavings,
+    said_back,
+    said_back,
+    nonsense,
+    orders,
+)
 
 
 class Model:

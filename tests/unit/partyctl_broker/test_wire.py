@@ -13,37 +13,37 @@ counts = st.integers(0, 2**64 - 1)
 addresses = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1, max_size=60)
 
 
-@given(st.sampled_from(Kind), counts, counts, st.binary(max_size=50), st.binary(max_size=30))
-def test_an_envelope_comes_apart_into_what_it_was_made_of(kind, sequence, correlation, payload, trace):
-    sealed = wire.seal(kind, sequence, correlation, payload, trace)
-    assert wire.unseal(sealed) == Envelope(kind, sequence, correlation, trace, payload)
+@given(st.sampled_from(Kind), counts, counts, counts, st.binary(max_size=50), st.binary(max_size=30), counts)
+def test_an_envelope_comes_apart_into_what_it_was_made_of(kind, stream, sequence, correlation, payload, trace, since):
+    sealed = wire.seal(kind, sequence, correlation, payload, stream=stream, trace=trace, since=since)
+    assert wire.unseal(sealed) == Envelope(kind, stream, sequence, correlation, trace, payload, since)
 
 
-@given(st.sampled_from(Kind), counts, counts)
-def test_our_fixed_header_is_the_msgpack_array_of_the_specification(kind, sequence, correlation):
+@given(st.sampled_from(Kind), counts, counts, counts)
+def test_our_fixed_header_is_the_msgpack_array_of_the_specification(kind, stream, sequence, correlation):
     unpacker = msgpack.Unpacker()
-    unpacker.feed(wire.seal(kind, sequence, correlation, b"payload"))
-    assert unpacker.unpack() == [wire.VERSION, kind, sequence, correlation, None]
+    unpacker.feed(wire.seal(kind, sequence, correlation, b"payload", stream=stream))
+    assert unpacker.unpack() == [wire.VERSION, kind, stream, sequence, correlation, None]
 
 
 @given(counts, st.binary(max_size=20))
 def test_a_header_of_any_other_encoding_is_read_too(sequence, payload):
-    header = msgpack.packb([wire.VERSION, 0, sequence, 0, None])
-    assert wire.unseal(header + payload) == Envelope(0, sequence, 0, b"", payload)
+    header = msgpack.packb([wire.VERSION, 0, 9, sequence, 0, None])
+    assert wire.unseal(header + payload) == Envelope(0, 9, sequence, 0, b"", payload)
 
 
 def test_elements_that_a_later_version_appends_are_ignored():
-    header = msgpack.packb([wire.VERSION, 3, 1, 2, None, "window", {"more": 1}])
-    assert wire.unseal(header + b"x") == Envelope(3, 1, 2, b"", b"x")
+    header = msgpack.packb([wire.VERSION, 3, 9, 1, 2, None, 7, "window", {"more": 1}])
+    assert wire.unseal(header + b"x") == Envelope(3, 9, 1, 2, b"", b"x", 7)
 
 
 def test_an_unknown_kind_is_no_reason_to_fail():
-    assert wire.unseal(msgpack.packb([wire.VERSION, 99, 1, 2, None])).kind == 99
+    assert wire.unseal(msgpack.packb([wire.VERSION, 99, 9, 1, 2, None])).kind == 99
 
 
 def test_another_version_is_named():
     with pytest.raises(VersionMismatch) as caught:
-        wire.unseal(msgpack.packb([7, 0, 1, 2, None]))
+        wire.unseal(msgpack.packb([7, 0, 0, 1, 2, None]))
     assert caught.value.version == 7
 
 
@@ -52,18 +52,19 @@ def test_another_version_is_named():
     [
         [],
         [1],
-        [1, 0, 0, 0],
+        [1, 0, 0, 0, 0],
         "text",
         7,
         None,
         {},
-        ["1", 0, 0, 0, None],
-        [1, -1, 0, 0, None],
-        [1, 0, 1.5, 0, None],
-        [1, 0, 0, True, None],
-        [1, 0, 0, 0, "text"],
-        [True, 0, 0, 0, None],
-        [[1], 0, 0, 0, None],
+        ["1", 0, 0, 0, 0, None],
+        [1, -1, 0, 0, 0, None],
+        [1, 0, 0, 1.5, 0, None],
+        [1, 0, 0, 0, True, None],
+        [1, 0, 0, 0, 0, "text"],
+        [1, 0, 0, 0, 0, None, "text"],
+        [True, 0, 0, 0, 0, None],
+        [[1], 0, 0, 0, 0, None],
     ],
 )
 def test_a_header_of_another_form_is_malformed(header):
