@@ -7,7 +7,8 @@ ended {run, messages}
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from partyctl.config import PartyConfig
@@ -20,11 +21,15 @@ from partyctl_actors.runs import Delivered, Reported, RunEvent, watching
 from partyctl_actors.supervision import WorkerStarted
 from partyctl_base.errors import PartyError
 from partyctl_base.ids import RandomIds
+from partyctl_broker.errors import BusError
 from partyctl_broker.peer import ZmqBus
-from partyctl_broker.port import Letter
+from partyctl_broker.port import Letter, Mailbox
 
 ENTER_LIMIT = 5.0
 """Seconds the host may take to let a run in."""
+
+CONNECT_LIMIT = 15.0
+"""Seconds the broker may take to answer; on a machine with ten times the work it can do it takes some."""
 
 CANCEL_LIMIT = 10.0
 """Seconds a cancelled run may take to say that it has stopped."""
@@ -46,18 +51,35 @@ def event_map(event: object) -> Map | None:
     return None
 
 
-async def run_here(path: Path, name: str | None, config: PartyConfig, show: Show) -> int:
-    """Import the file into this process and run its session here."""
-    session = session_in(import_program(path), path, name, config)
+def run_here(path: Path, name: str | None, config: PartyConfig, show: Show) -> Coroutine[object, object, int]:
+    """Import the file into this process; its session's run here, to be awaited.
+
+    The import comes before any event loop: so Ctrl-C ends one that hangs, and the file may run a loop of its own.
+
+    Raises:
+        ProgramError, ConfigError: the file does not hold what was asked for.
+    """
+    return _run(session_in(import_program(path), path, name, config), show)
+
+
+async def _run(session: Session, show: Show) -> int:
     run = session.id or RandomIds().new_id("run")
     show({"event": "started", "run": run, "place": "in this process"})
 
+    running = asyncio.current_task()
+    assert running is not None
+    unshown: list[Exception] = []
+
     def watch(event: RunEvent) -> None:
+        told = event_map(event)
+        if told is not None and not unshown:
+            try:
+                show(told)
+            except Exception as error:  # a full disk, a reader that has had enough: nobody sees the rest
+                unshown.append(error)
+                running.cancel()
         if session.tracer is not None:
             session.tracer.record(event)
-        told = event_map(event)
-        if told is not None:
-            show(told)
 
     watched = Session(
         session.protocol,
@@ -69,6 +91,11 @@ async def run_here(path: Path, name: str | None, config: PartyConfig, show: Show
     )
     try:
         transcript = await watched.arun()
+    except asyncio.CancelledError:
+        if unshown:
+            running.uncancel()
+            raise unshown[0] from None
+        raise
     except PartyError:
         raise
     except Exception as error:
@@ -84,32 +111,74 @@ async def run_there(control: Control, path: Path, name: str | None, config: Part
     Raises:
         RunFailed: the run failed; with the exit code its error has.
         HostError: the host takes no run, or the node or broker was lost: how the run ended is then unknown.
+        BusError: the broker does not let this process in.
+    """
+    order: Map = {"t": "run", "path": str(path), "digest": digest(path), "cwd": os.getcwd()}
+    entry = enter(control)
+    loop = asyncio.get_running_loop()
+    follower = Follower(entry.node, show)
+    loop.add_reader(control.fileno(), follower.host_gone)
+    try:
+        bus = await ZmqBus.connect(entry.endpoint, entry.principal, entry.secret, timeout=CONNECT_LIMIT)
+        try:
+            mailbox = await bus.open(entry.address, follower)
+            order |= {"run": entry.run, "name": name, "config": str(config.source or "")}
+            mailbox.send(entry.node, pack(order))
+            await _followed(follower, mailbox, entry)
+        finally:
+            await bus.close()
+    finally:
+        loop.remove_reader(control.fileno())
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What the host gives to one run's submitter: an identity at the broker, and the node that takes the run."""
+
+    run: str
+    node: str
+    address: str
+    endpoint: str
+    principal: str
+    secret: bytes = field(repr=False)
+
+
+def enter(control: Control) -> Entry:
+    """Ask the host to let one run in.
+
+    Raises:
+        HostError: it does not, or its answer is none.
     """
     reply = control.request({"t": "enter"}, ENTER_LIMIT)
-    if reply["t"] != "entered":
-        raise HostError("the host did not take the run", why=str(reply.get("error")))
-    secret = os.read(reply.fds[0], 64)
-    os.close(reply.fds[0])
-    bus = await ZmqBus.connect(str(reply["endpoint"]), str(reply["principal"]), secret)
     try:
-        follower = Follower(str(reply["node"]), show)
-        asyncio.get_running_loop().add_reader(control.fileno(), follower.host_gone)
-        mailbox = await bus.open(str(reply["address"]), follower)
-        run = str(reply["run"])
-        order: Map = {"t": "run", "run": run, "path": str(path), "digest": digest(path), "cwd": os.getcwd()}
-        mailbox.send(follower.node, pack(order | {"name": name, "config": str(config.source or "")}))
-        try:
-            await asyncio.shield(follower.over)
-        except asyncio.CancelledError:
-            mailbox.send(follower.node, pack({"t": "cancel", "run": run}))
-            with contextlib.suppress(TimeoutError, RunFailed, HostError):
-                async with asyncio.timeout(CANCEL_LIMIT):
-                    await asyncio.shield(follower.over)
-            raise
-        return 0
+        if reply.get("t") != "entered" or len(reply.fds) != 1:
+            raise HostError("the host did not take the run", why=str(reply.get("error", reply.get("t"))))
+        return Entry(
+            run=str(reply["run"]),
+            node=str(reply["node"]),
+            address=str(reply["address"]),
+            endpoint=str(reply["endpoint"]),
+            principal=str(reply["principal"]),
+            secret=os.read(reply.fds[0], 64),
+        )
+    except KeyError as error:
+        raise HostError("the host did not take the run", why=f"its answer has no {error}") from None
     finally:
-        asyncio.get_running_loop().remove_reader(control.fileno())
-        await bus.close()
+        for fd in reply.fds:
+            os.close(fd)
+
+
+async def _followed(follower: "Follower", mailbox: Mailbox, entry: Entry) -> None:
+    """Wait for the end of the run; when cancelled, cancel it, and wait until it has stopped."""
+    try:
+        await asyncio.shield(follower.over)
+    except asyncio.CancelledError:
+        with contextlib.suppress(TimeoutError, RunFailed, HostError, BusError):
+            mailbox.send(entry.node, pack({"t": "cancel", "run": entry.run}))
+            async with asyncio.timeout(CANCEL_LIMIT):
+                await asyncio.shield(follower.over)
+        raise
 
 
 class Follower:
@@ -121,13 +190,23 @@ class Follower:
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def letter(self, letter: Letter) -> None:
-        """One event, or the last word."""
-        message = unpack(letter.payload)
-        if message.get("event") == "failed":
-            self._end(RunFailed(str(message["error"]), int(str(message["code"]))))
+        """One event, or the last word; what is neither is dropped."""
+        try:
+            message = unpack(letter.payload)
+        except ValueError:
             return
-        self._show(message)
-        if message.get("event") == "ended":
+        event = message.get("event")
+        if letter.source != self.node or self.over.done() or not isinstance(event, str):
+            return
+        if event == "failed":
+            code = message.get("code")
+            self._end(RunFailed(str(message.get("error")), code if isinstance(code, int) else 1))
+            return
+        try:
+            self._show(message)
+        except Exception as error:  # a full disk, a reader that has had enough: nobody sees the rest
+            self._end(error)
+        if event == "ended":
             self._end(None)
 
     def undelivered(self, letter_id: int, destination: str, why: str) -> None:
@@ -153,3 +232,4 @@ class Follower:
             self.over.set_result(None)
         else:
             self.over.set_exception(error)
+            self.over.exception()  # whoever follows may have left; then the error is not an unheard one

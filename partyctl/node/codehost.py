@@ -16,6 +16,7 @@ from partyctl.config import load as load_config
 from partyctl.errors import ProgramError, exit_code, told
 from partyctl.maps import Map, pack, unpack
 from partyctl.program import import_program, session_in
+from partyctl.running import CONNECT_LIMIT
 from partyctl.session import Session
 from partyctl_actors.participants import Agent, Seat
 from partyctl_actors.protocol import Role, definition
@@ -104,7 +105,8 @@ class CodeHost:
             ) from None
         secret = order["secret"]
         assert isinstance(secret, bytes)
-        self._bus = await ZmqBus.connect(str(order["endpoint"]), str(order["principal"]), secret)
+        endpoint, principal = str(order["endpoint"]), str(order["principal"])
+        self._bus = await ZmqBus.connect(endpoint, principal, secret, timeout=CONNECT_LIMIT)
         return {"t": "imported"}
 
     async def _plan(self, run: str, order: Map) -> Map:

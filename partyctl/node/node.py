@@ -18,6 +18,7 @@ from partyctl.maps import Map, pack, unpack
 from partyctl.node.code import CodeHost, Program
 from partyctl.node.job import Job, Order
 from partyctl.node.pool import CodeHosts
+from partyctl.running import CONNECT_LIMIT
 from partyctl_base.aio import AsyncChannel
 from partyctl_base.channel import Channel, ChannelClosed, Received
 from partyctl_base.ids import RandomIds
@@ -103,7 +104,9 @@ class Node:
         assert isinstance(secret, bytes)
         self._endpoint = str(message["endpoint"])
         try:
-            self._bus = await ZmqBus.connect(self._endpoint, str(message["principal"]), secret)
+            self._bus = await ZmqBus.connect(
+                self._endpoint, str(message["principal"]), secret, timeout=CONNECT_LIMIT
+            )
             self._mailbox = await self._bus.open(self._name, self)
         except BusError as error:
             # Without the bus it is no node. The host hears of its end and starts it again, within its budget.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
-from partyctl_actors.errors import ContentError, SelectionError
+from partyctl_actors.errors import ContentError, SelectionError, SessionError
 from partyctl_actors.participants.interface import Offer, Seat
 from partyctl_actors.protocol.message import Message
 from partyctl_actors.supervision import Supervisor, WorkerPlan, WorkerStarted
@@ -94,7 +94,8 @@ class ProviderPlayer:
             await self._supervisor.close()
 
     async def _hire(self) -> Supervisor:
-        assert self._seat.workers is not None
+        if self._seat.workers is None:
+            raise SessionError("There is no source of workers", where=str(self._seat.role), fix="Use partyctl.Session")
         supervisor = Supervisor(await self._seat.workers.client(), self._plan, self._seat.watch)
         try:
             await supervisor.open(self._started)
@@ -127,7 +128,13 @@ class ProviderPlayer:
 
 
 def _worker_plan(agent: Agent, seat: Seat) -> WorkerPlan:
-    assert agent.provider is not None
+    if agent.provider is None:
+        raise SessionError(
+            "A Transport object cannot play a role",
+            where=str(seat.role),
+            why="a role's provider runs in a worker process of its own, which loads it by its name",
+            fix="Name an installed provider",
+        )
     assert agent.permissions is not None
     assert agent.approvals is not None
     resolve_confinement(agent.confinement)
@@ -176,8 +183,8 @@ def read_answer(text: str, offer: Offer) -> Message:
         raise ContentError("the answer is not a JSON object", why=f"{error}; it begins {text[:200]!r}") from None
     kinds = {kind.label: kind for kind in offer.messages}
     label = answer.get("label") if isinstance(answer, dict) else None
-    if label not in kinds:
-        raise SelectionError(f"the answer has the label {label!r}", why=f"on offer are {', '.join(kinds)}")
+    if not isinstance(label, str) or label not in kinds:
+        raise SelectionError(f"the answer has the label {label!r:.200}", why=f"on offer are {', '.join(kinds)}")
     payload = answer.get("payload", {})
     if not isinstance(payload, dict):
         raise ContentError("the payload of the answer is not a JSON object", where=str(label))

@@ -40,6 +40,7 @@ class SupervisorLimits:
         open: opening the conversation.
         interrupt: from an interrupt to the end of the turn; then the worker is killed.
         close: closing the conversation and ending the worker; then it is killed.
+        kill: from the order to kill the worker to its exit notice; then it is left to the launcher.
     """
 
     hire: float = 10.0
@@ -47,6 +48,7 @@ class SupervisorLimits:
     open: float = 60.0
     interrupt: float = 10.0
     close: float = 5.0
+    kill: float = 5.0
 
 
 @dataclass(frozen=True, slots=True)

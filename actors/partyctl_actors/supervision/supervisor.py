@@ -8,6 +8,9 @@ again.
 """
 
 import asyncio
+import contextlib
+import logging
+import os
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -16,12 +19,16 @@ from partyctl_base.channel import ChannelClosed
 from partyctl_confinement.client import ExitNotice, Hired, LauncherClient
 from partyctl_plugins import records
 from partyctl_plugins.contract import CliExitError, PluginLoadError, TurnFailedError, TurnRequest, TurnResult
-from partyctl_plugins.errors import AgentSessionError, SessionStateError, TurnTimeoutError
+from partyctl_plugins.errors import AgentSessionError, RecordError, SessionStateError, TurnTimeoutError
 from partyctl_plugins.events import AgentEvent
+
+_log = logging.getLogger("partyctl.supervision")
 
 R = TypeVar("R", bound=records.Report)
 
 WORKER_MAIN = "partyctl_plugins.worker:main"
+USUAL_LIMITS = SupervisorLimits()
+
 STDERR_LINES = 12
 """How many of a dead worker's last lines an error shows."""
 
@@ -32,8 +39,12 @@ class Supervisor:
     Args:
         launcher: who starts workers.
         plan: which worker.
-        on_event: told of every event of a turn, on the loop.
+        on_event: told of every event of a turn, on the loop; what it raises is logged.
         limits: how long each step may take.
+
+    Attributes:
+        conversation_id: the provider's conversation, once it has a name.
+        state: closed, starting, loading, opening, idle, busy, abandoned, failed or closing.
     """
 
     def __init__(
@@ -41,7 +52,7 @@ class Supervisor:
         launcher: LauncherClient,
         plan: WorkerPlan,
         on_event: Callable[[AgentEvent], None],
-        limits: SupervisorLimits = SupervisorLimits(),
+        limits: SupervisorLimits = USUAL_LIMITS,
     ) -> None:
         self._launcher = launcher
         self._plan = plan
@@ -49,8 +60,10 @@ class Supervisor:
         self._limits = limits
         self._hired: Hired | None = None
         self._listener: asyncio.Task[None] | None = None
+        self._closing: asyncio.Task[None] | None = None
         self._answer: asyncio.Future[records.Report] | None = None
         self._turn_id: str | None = None
+        self._loss: AgentSessionError | None = None
         self.conversation_id: str | None = None
         self.state = "closed"
 
@@ -60,7 +73,7 @@ class Supervisor:
         return self._hired.id if self._hired else None
 
     async def open(self, on_hired: Callable[[int, str], None] | None = None) -> None:
-        """Hire a worker, load the plugin, open the conversation.
+        """Hire a worker, load the plugin, open the conversation. Once; after an error only closing is left.
 
         Args:
             on_hired: told the worker's pid and confinement as soon as there is one.
@@ -69,7 +82,17 @@ class Supervisor:
             PluginLoadError: the plugin could not be loaded, in time or at all; names it and the cause.
             AgentSessionError: the provider could not open a conversation.
             ConfinementError: no worker could be started.
+            SessionStateError: it was opened before.
         """
+        if self.state != "closed" or self._closing is not None:
+            raise SessionStateError(f"a session cannot be opened while it is {self.state}")
+        try:
+            await self._open(on_hired)
+        except BaseException:
+            self._become("failed")
+            raise
+
+    async def _open(self, on_hired: Callable[[int, str], None] | None) -> None:
         self.state = "starting"
         plan = self._plan
         name = f"{plan.labels.get('role', '')} {plan.provider.name}".strip()
@@ -78,26 +101,28 @@ class Supervisor:
         )
         if on_hired is not None:
             on_hired(self._hired.pid, self._hired.confinement)
-        self._answer = asyncio.get_running_loop().create_future()
+        ready = self._expect()
         self._listener = asyncio.get_running_loop().create_task(self._listen(self._hired))
-        await self._answered(records.Ready, self._limits.hire, "start")
-        self.state = "loading"
+        await self._answered(ready, records.Ready, self._limits.hire, "start")
+        self._become("loading")
         load = records.Load(plan.provider, plan.spec.cwd, plan.kind, plan.env, plan.options)
         loaded = await self._ask(load, records.Loaded, self._limits.load, "load")
-        self.state = "opening"
+        self._become("opening")
         wanted = loaded.profile.auth_env_vars
         env = {key: value for key, value in plan.offered.items() if key in wanted}
         opened = await self._ask(records.Open(plan.spec, env), records.Opened, self._limits.open, "open")
         self.conversation_id = opened.conversation_id
-        self.state = "idle"
+        self._become("idle")
 
     async def turn(self, turn_id: str, request: TurnRequest) -> TurnResult:
         """Run one turn.
 
         Raises:
             SessionStateError: the conversation is not open, or another turn runs.
-            AgentSessionError: the provider failed the turn, or the worker died in it.
+            AgentSessionError: the provider failed the turn, or the worker died in it or before.
         """
+        if self._loss is not None and self.state == "failed":
+            raise self._loss
         if self.state != "idle":
             raise SessionStateError(f"a turn cannot start while the session is {self.state}")
         self.state, self._turn_id = "busy", turn_id
@@ -105,12 +130,13 @@ class Supervisor:
             limit = None if request.timeout is None else request.timeout + self._limits.interrupt
             result = await self._ask(records.Turn(turn_id, request), records.Result, limit, "turn")
         except asyncio.CancelledError:
-            # The turn's report is still to come and must not be taken for that of another: only closing is left.
-            self.state = "abandoned"
+            # The turn's report is still to come, so no other turn may begin: only closing is left.
+            self._become("abandoned")
             raise
         finally:
             self._turn_id = None
-            self.state = "idle" if self.state == "busy" else self.state
+            if self.state == "busy":
+                self.state = "idle"
         self.conversation_id = result.conversation_id or self.conversation_id
         return result.result
 
@@ -119,17 +145,26 @@ class Supervisor:
         answer = self._answer
         if self._turn_id is None or answer is None:
             return
-        await self._send(records.Interrupt(self._turn_id))
-        done, _ = await asyncio.wait((answer,), timeout=self._limits.interrupt)
-        if not done:
+        try:
+            async with asyncio.timeout(self._limits.interrupt):
+                await self._send(records.Interrupt(self._turn_id))
+                await asyncio.wait((answer,))
+        except TimeoutError:
             await self._kill()
 
     async def close(self) -> None:
-        """Close the conversation and end the worker and everything it started. Idempotent."""
-        hired = self._hired
-        if hired is None:
+        """Close the conversation and end the worker and everything it started. Idempotent.
+
+        Whoever calls this may lose patience: the closing goes on, within its own limits.
+        """
+        if self._hired is None:
             return
-        self.state = "closing"
+        if self._closing is None:
+            self.state = "closing"
+            self._closing = asyncio.get_running_loop().create_task(self._close(self._hired))
+        await asyncio.shield(self._closing)
+
+    async def _close(self, hired: Hired) -> None:
         try:
             async with asyncio.timeout(self._limits.close):
                 await self._send(records.Close())
@@ -138,22 +173,41 @@ class Supervisor:
             await self._kill()
         hired.channel.close()
         if self._listener is not None:
-            await self._listener
+            # It ends with the exit notice, which a launcher that hangs does not send.
+            _, late = await asyncio.wait((self._listener,), timeout=self._limits.kill)
+            for listener in late:
+                listener.cancel()
         self._hired, self.state = None, "closed"
 
-    async def _ask(self, command: records.Command, answer: type[R], limit: float | None, doing: str) -> R:
-        self._answer = asyncio.get_running_loop().create_future()
-        await self._send(command)
-        return await self._answered(answer, limit, doing)
+    # --- asking the worker ---
 
-    async def _answered(self, answer: type[R], limit: float | None, doing: str) -> R:
-        assert self._answer is not None
+    async def _ask(self, command: records.Command, answer: type[R], limit: float | None, doing: str) -> R:
+        if self._loss is not None:
+            raise self._loss
+        report = self._expect()
+        return await self._answered(report, answer, limit, doing, command)
+
+    def _expect(self) -> "asyncio.Future[records.Report]":
+        self._answer = asyncio.get_running_loop().create_future()
+        return self._answer
+
+    async def _answered(
+        self,
+        coming: "asyncio.Future[records.Report]",
+        answer: type[R],
+        limit: float | None,
+        doing: str,
+        command: records.Command | None = None,
+    ) -> R:
         try:
             async with asyncio.timeout(limit):
-                report = await asyncio.shield(self._answer)
+                if command is not None:
+                    await self._send(command)
+                report = await asyncio.shield(coming)
         except TimeoutError:
+            self._fail(self._late(doing, limit or 0.0))
             await self._kill()
-            raise self._late(doing, limit or 0.0) from None
+            report = await coming
         if isinstance(report, records.Failed):
             raise report.exception()
         if not isinstance(report, answer):
@@ -170,28 +224,53 @@ class Supervisor:
 
     async def _kill(self) -> None:
         if self._hired is not None:
-            await self._hired.kill()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._limits.kill):
+                    await self._hired.kill()
+
+    # --- hearing it ---
 
     async def _listen(self, hired: Hired) -> None:
         while (received := await hired.channel.receive()) is not None:
+            for fd in received.fds:
+                os.close(fd)
             try:
-                report = records.decode_report(received.data)
+                self._hear(records.decode_report(received.data))
             except AgentSessionError as error:
-                await hired.kill()
                 self._fail(error)
+                await hired.kill()
                 return
-            if isinstance(report, records.Event):
-                self._on_event(report.event)
-            elif self._answer is not None and not self._answer.done():
-                self._answer.set_result(report)
         self._fail(self._lost(await hired.exited()))
 
-    def _fail(self, error: AgentSessionError) -> None:
-        self.state = "failed" if self.state != "closing" else self.state
+    def _hear(self, report: records.Report) -> None:
+        if isinstance(report, records.Event):
+            # Those of a turn that was abandoned concern nobody any more.
+            if report.turn_id == self._turn_id:
+                self._watched(report.event)
+            return
+        if isinstance(report, records.Result) and self.state == "busy" and report.turn_id != self._turn_id:
+            raise RecordError("a worker reported the result of another turn", why=report.turn_id[:100])
         if self._answer is not None and not self._answer.done():
-            self._answer.set_exception(error)
+            self._answer.set_result(report)
+
+    def _watched(self, event: AgentEvent) -> None:
+        try:
+            self._on_event(event)
+        except Exception:
+            _log.exception("A watcher of %s failed; the turn goes on", self._plan.provider.name)
+
+    def _fail(self, error: AgentSessionError) -> None:
+        """The worker is lost, for the first reason that is known: what is under way fails, and nothing can follow."""
+        self._loss = self._loss or error
+        self._become("failed")
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(self._loss)
             # Nobody may be waiting any more; then the error is not an unheard one.
             self._answer.exception()
+
+    def _become(self, state: str) -> None:
+        if self.state not in ("failed", "closing", "closed"):
+            self.state = state
 
     def _lost(self, notice: ExitNotice) -> AgentSessionError:
         provider = self._plan.provider

@@ -88,8 +88,9 @@ def test_a_run_ends_with_the_process_that_asked_for_it(number: signal.Signals, p
     if place == "hosted":
         party.up("--nodes", "1")
     run = party.start("run", str(party.program("stubborn.py")))
-    wait_until(lambda: (party.root / "pids").exists(), 20, "the turn runs")
-    child = int((party.root / "pids").read_text().split()[-1])
+    pids = party.root / "pids"
+    wait_until(lambda: pids.exists() and pids.read_text().endswith("\n"), 20, "the turn runs")
+    child = int(pids.read_text().split()[-1])
     run.send_signal(number)
     _, err = run.communicate(timeout=30)
     expected = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -9}[number]
