@@ -24,6 +24,8 @@ from partyctl_base.errors import PartyError, Whose
 if TYPE_CHECKING:
     from partyctl_actors.protocol.role import Role
 
+    Run = tuple[tuple[str, str, str], ...]
+
 
 class ProtocolError(PartyError):
     """The declaration of a protocol, role or message is wrong."""
@@ -40,14 +42,27 @@ class ProjectionError(ProtocolError):
         where: the choice that the role does not see, as "A -> B", or the call that asked, as "ask()".
         recipe: the change to the protocol that cures it.
         why: what the role would have to do in either case.
+        runs: two runs that look the same to the role and ask different things of it; a run is a tuple of messages, a
+            message (sender, receiver, label). What other branches of a `par` do meanwhile is left out.
+        rule: the rule that was broken, where a cleverer judge might have let the protocol pass; else "".
     """
 
     def __init__(
-        self, what: str, *, role: Role | None = None, where: str = "", recipe: str = "", why: str = ""
+        self,
+        what: str,
+        *,
+        role: Role | None = None,
+        where: str = "",
+        recipe: str = "",
+        why: str = "",
+        runs: tuple[Run, ...] = (),
+        rule: str = "",
     ) -> None:
         super().__init__(what, where=where, why=why, fix=recipe)
         self.role = role
         self.recipe = recipe
+        self.runs = runs
+        self.rule = rule
 
 
 class ConformanceError(ProtocolError):

@@ -6,7 +6,7 @@
      "start": number of the outermost row}
 
     step: {"from": role, "to": role, "within": microseconds?, "branches": [[label, number of a row or null], ...]}
-        | {"loop": number of a row} | {"repeat": true}
+        | {"loop": number of a row, "name"?} | {"repeat": true or name} | {"par": [numbers of rows]} | {"stop": true}
 
 Rows are numbered, not nested: a deep declaration stays flat for JSON and MessagePack, and what is used in many
 places is written once.
@@ -19,11 +19,12 @@ from datetime import timedelta
 from typing import Any
 
 from partyctl_actors.errors import ContentError, ProtocolError
+from partyctl_actors.protocol.nodes import Exchange, Loop, Par, Repeat, Row, Step
 from partyctl_actors.protocol.protocol import Protocol
 from partyctl_actors.protocol.role import Role
-from partyctl_actors.protocol.rows import Row, fold
+from partyctl_actors.protocol.rows import fold
 from partyctl_actors.protocol.schema import Rebuilder, describe, with_nested
-from partyctl_actors.protocol.steps import Exchange, Loop, Step, choose, loop, repeat
+from partyctl_actors.protocol.steps import choose, loop, par, repeat, stop
 
 SCHEMA = "partyctl.protocol/v1"
 _MICROSECOND = timedelta(microseconds=1)
@@ -73,9 +74,13 @@ def load(data: Mapping[str, Any]) -> Protocol:
 
 def _describe_step(step: Step, inner: Callable[[Row], int]) -> dict[str, Any]:
     if isinstance(step, Loop):
-        return {"loop": inner(step.body)}
+        return {"loop": inner(step.body), **({"name": step.name} if step.name else {})}
+    if isinstance(step, Repeat):
+        return {"repeat": step.target or True}
+    if isinstance(step, Par):
+        return {"par": [inner(branch) for branch in step.branches]}
     if not isinstance(step, Exchange):
-        return {"repeat": True}
+        return {"stop": True}
     branches = [[kind.label, inner(branch) if branch else None] for kind, branch in step.branches]
     described: dict[str, Any] = {"from": step.sender.name, "to": step.receiver.name, "branches": branches}
     if step.within is not None:
@@ -85,9 +90,13 @@ def _describe_step(step: Step, inner: Callable[[Row], int]) -> dict[str, Any]:
 
 def _load_step(data: Mapping[str, Any], rows: list[list[Step]], messages: Rebuilder) -> Step:
     if "loop" in data:
-        return loop(_row(rows, data["loop"]))
+        return loop(_row(rows, data["loop"]), name=data.get("name"))
     if "repeat" in data:
-        return repeat()
+        return repeat(None if data["repeat"] is True else data["repeat"])
+    if "par" in data:
+        return par(*[_row(rows, number) for number in data["par"]])
+    if "stop" in data:
+        return stop()
     branches = {
         messages.message(label): [] if number is None else _row(rows, number) for label, number in data["branches"]
     }

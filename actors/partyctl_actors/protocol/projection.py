@@ -1,16 +1,17 @@
 """One role's own view of a protocol.
 
-A role sees only what it sends and receives. Its view is therefore the graph with everything else removed and made
-deterministic: a view state stands for all the graph states that the role cannot tell apart. Rules for such a set,
+A role sees only what it sends and receives. Its view is therefore the flow with everything else removed and made
+deterministic: a view state stands for all the states of the flow that the role cannot tell apart. Rules for such a set,
 where what does not concern the role has been passed over:
 
 1. Nothing but the end, or nothing at all (others go on for ever without it): the role is finished.
 2. Only receptions from one sender: the role waits for any of their labels.
 3. Only sends to one receiver, each offering the same labels: the role sends one of them.
-4. Anything else is refused: the role would have to act differently in situations that look the same to it.
+4. Anything else is refused: the role would have to act differently in situations that look the same to it. Where some
+   conductor could still have got it through, the refusal names the rule that it broke (`witness`).
 
-Sets are followed along the graph itself, so the exits of inner loops, and loops a role takes no part in, need no
-rule of their own.
+Sets are followed along the flow itself, so the exits of inner loops, loops a role takes no part in, and the branches of
+a `par` that are the business of others need no rule of their own.
 """
 
 from __future__ import annotations
@@ -20,16 +21,15 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from partyctl_actors.errors import ProjectionError
 from partyctl_actors.protocol.frontier import Frontiers, Shape, union
-from partyctl_actors.protocol.graph import Graph, Interaction
+from partyctl_actors.protocol.graph import Flow, Interaction
 from partyctl_actors.protocol.role import Role
-from partyctl_actors.protocol.witness import explain
+from partyctl_actors.protocol.witness import explain, too_much
 
 if TYPE_CHECKING:
     from partyctl_actors.protocol.protocol import Protocol
 
-# Making a graph deterministic can take exponentially many states; a declaration that people write takes about
+# Making a flow deterministic can take exponentially many states; a declaration that people write takes about
 # as many as it has interactions.
 _STATES_PER_INTERACTION = 20
 _STATES_AT_LEAST = 10_000
@@ -81,10 +81,10 @@ _Set = frozenset[int]
 
 
 class Projector:
-    """Views of one graph, role by role."""
+    """Views of one flow, role by role."""
 
-    def __init__(self, graph: Graph) -> None:
-        self._shape = Shape(graph)
+    def __init__(self, flow: Flow) -> None:
+        self._shape = Shape(flow)
 
     def view(self, role: Role) -> View:
         """The view of `role`.
@@ -97,7 +97,7 @@ class Projector:
 
 class _Determinisation:
     def __init__(self, shape: Shape, role: Role) -> None:
-        self._graph = shape.graph
+        self._flow = shape.flow
         self._shape = shape
         self._role = role
         self._frontiers = Frontiers(shape, role)
@@ -107,31 +107,26 @@ class _Determinisation:
         self._came: list[tuple[int, str] | None] = []
 
     def run(self) -> View:
-        limit = max(_STATES_AT_LEAST, _STATES_PER_INTERACTION * len(self._graph.states))
-        self._number([self._graph.start], None)
+        limit = max(_STATES_AT_LEAST, _STATES_PER_INTERACTION * len(self._flow.states))
+        self._number([self._flow.start], None)
         states: list[ViewState] = []
         while len(states) < len(self._found):
             if len(states) >= limit:
-                raise ProjectionError(
-                    f"{self._role} would have to remember too much",
-                    role=self._role,
-                    why=f"its view has more than {limit} states",
-                    recipe=f"Tell {self._role} the outcome of choices where they are made",
-                )
+                raise too_much(self._role, limit)
             states.append(self._state(len(states)))
         return View(self._role, 0, tuple(states))
 
     def _state(self, number: int) -> ViewState:
         members = sorted(self._found[number])
-        acts = [state for i in members if isinstance(state := self._graph.states[i], Interaction)]
+        acts = [state for i in members if isinstance(state := self._flow.states[i], Interaction)]
         if not acts:
             return EndState()
         first = acts[0]
         for i in members:
-            state = self._graph.states[i]
+            state = self._flow.states[i]
             if not isinstance(state, Interaction) or not _agree(self._role, first, state):
-                other = next(j for j in members if self._graph.states[j] is first)
-                raise explain(self._graph, self._role, self._word(number), (other, i), self._shape.same)
+                other = next(j for j in members if self._flow.states[j] is first)
+                raise explain(self._shape, self._role, self._word(number), (other, i))
         targets: dict[str, list[int]] = {}
         for act in acts:
             for label, arm in act.arms.items():

@@ -2,42 +2,47 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import json
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from partyctl_actors.errors import ProjectionError, ProtocolError
-from partyctl_actors.protocol.graph import Graph, compile_steps
+from partyctl_actors.protocol.compiler import compile_steps
+from partyctl_actors.protocol.graph import Flow, Graph
 from partyctl_actors.protocol.message import Message
+from partyctl_actors.protocol.nodes import Composite, Exchange, Loop, Par, Repeat, Row, Step, Steps, facts
 from partyctl_actors.protocol.projection import Projector, View
 from partyctl_actors.protocol.role import Role
-from partyctl_actors.protocol.rows import Row, fold, steps_in_order
+from partyctl_actors.protocol.rows import fold, roles_of, steps_in_order
 from partyctl_actors.protocol.schema import describe, with_nested
-from partyctl_actors.protocol.steps import Exchange, Loop, Step, Steps, has_free_repeat, sequence
+from partyctl_actors.protocol.steps import sequence
 from partyctl_actors.protocol.text import as_text
 
 _DIGEST_DOMAIN = "partyctl.protocol/v1"
 
 
-class Protocol:
+class Protocol(Composite):
     """Who may say what to whom: steps, closed and checked, as a value.
 
     Two protocols are equal if the same was declared: steps, times, and labels, intents, fields and types of the
     messages. The order of the branches of a choice does not matter, nor which Python classes the messages are.
 
+    Written among the steps of another protocol it means its steps.
+
     Args:
-        steps: what `send`, `choose`, `loop` and `repeat` made; rows of steps are flattened.
+        steps: what `send`, `choose`, `loop`, `repeat`, `par` and `stop` made, protocols, and rows of them.
 
     Raises:
-        ProtocolError: no steps, a `repeat` outside a loop, or two message classes of one label.
+        ProtocolError: no message, a `repeat` outside its loop, or two message classes of one label.
         ProjectionError: a role could not follow it from what it sees.
     """
 
-    __slots__ = ("_digest", "_views", "graph", "messages", "roles", "steps")
+    __slots__ = ("_digest", "_graph", "_views", "flow", "messages", "roles", "steps")
 
     steps: tuple[Step, ...]
-    graph: Graph
+    flow: Flow
     roles: tuple[Role, ...]
     messages: Mapping[str, type[Message]]
 
@@ -45,19 +50,19 @@ class Protocol:
         self.steps = sequence(steps, "Protocol()")
         if not self.steps:
             raise ProtocolError("A protocol needs steps", where="Protocol()", fix="Write Protocol(send(...), ...)")
-        if has_free_repeat(self.steps):
-            raise ProtocolError("repeat() is outside a loop", where="Protocol()", fix="Put it into loop(...)")
-        roles: dict[Role, None] = {}
+        _check_closed(self.steps)
+        self.roles = roles_of(self.steps)
+        if not self.roles:
+            raise ProtocolError("A protocol needs a message", where="Protocol()", fix="Write Protocol(send(...), ...)")
         kinds: dict[type[Message], None] = {}
         for step in steps_in_order(self.steps):
             if isinstance(step, Exchange):
-                roles.update({step.sender: None, step.receiver: None})
                 kinds.update((kind, None) for kind, _ in step.branches)
-        self.roles = tuple(roles)
         with_nested(kinds)
         self.messages = MappingProxyType({kind.label: kind for kind in kinds})
-        self.graph = compile_steps(self.steps)
-        projector = Projector(self.graph)
+        self.flow = compile_steps(self.steps)
+        self._graph: Graph | None = None
+        projector = Projector(self.flow)
         self._views = {role: projector.view(role) for role in self.roles}
         self._digest: str | None = None
 
@@ -67,6 +72,17 @@ class Protocol:
         if self._digest is None:
             self._digest = _digest(self)
         return self._digest
+
+    @property
+    def graph(self) -> Graph:
+        """The flow, for whoever can take one interaction at a time only.
+
+        Raises:
+            ProtocolError: there is a `par` in it.
+        """
+        if self._graph is None:
+            self._graph = self.flow.sequential()
+        return self._graph
 
     def view(self, role: Role) -> View:
         """The view of one role.
@@ -94,6 +110,23 @@ class Protocol:
         return f"<Protocol {self.id[:8]} of {', '.join(map(str, self.roles))}>"
 
 
+def _check_closed(steps: Row) -> None:
+    """Refuse a `repeat` whose loop is not around it."""
+    free = facts(steps).free
+    if not free:
+        return
+    name = min(free)
+    if not name:
+        raise ProtocolError("repeat() is outside a loop", where="Protocol()", fix="Put it into loop(...)")
+    names = [step.name for step in steps_in_order(steps) if isinstance(step, Loop) and step.name]
+    near = difflib.get_close_matches(name, names, n=1)
+    raise ProtocolError(
+        f"repeat({name!r}) is not inside a loop of that name",
+        where="Protocol()",
+        fix=f"Did you mean {near[0]!r}?" if near else f"Put it into loop(..., name={name!r})",
+    )
+
+
 def _digest(protocol: Protocol) -> str:
     messages = {label: describe(kind) for label, kind in with_nested(protocol.messages.values()).items()}
     steps: str = fold(protocol.steps, _row_digest)
@@ -106,9 +139,13 @@ def _row_digest(row: Row, inner: Callable[[Row], str]) -> str:
 
 def _step_content(step: Step, inner: Callable[[Row], str]) -> object:
     if isinstance(step, Loop):
-        return ["loop", inner(step.body)]
+        return ["loop", inner(step.body), *([step.name] if step.name else [])]
+    if isinstance(step, Repeat):
+        return ["repeat", *([step.target] if step.target else [])]
+    if isinstance(step, Par):
+        return ["par", [inner(branch) for branch in step.branches]]
     if not isinstance(step, Exchange):
-        return ["repeat"]
+        return ["stop"]
     branches = sorted((kind.label, inner(branch) if branch else "") for kind, branch in step.branches)
     return ["exchange", step.sender.name, step.receiver.name, repr(step.within), branches]
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from partyctl_actors.protocol.steps import Exchange, Loop, Step
+from partyctl_actors.protocol.nodes import Exchange, Loop, Par, Row, Step
+from partyctl_actors.protocol.role import Role
 
 T = TypeVar("T")
-Row = tuple[Step, ...]
 
 
 def inner_rows(step: Step) -> Iterator[Row]:
     """The rows of steps inside a step, in the order of declaration; an empty branch is no row."""
     if isinstance(step, Loop):
         yield step.body
+    elif isinstance(step, Par):
+        yield from step.branches
     elif isinstance(step, Exchange):
         for _, branch in step.branches:
             if branch:
@@ -48,3 +50,12 @@ def steps_in_order(root: Row) -> Iterator[Step]:
         seen.add(id(step))
         yield step
         waiting.extend(reversed([inner for row in inner_rows(step) for inner in row]))
+
+
+def roles_of(row: Row) -> tuple[Role, ...]:
+    """The roles that take part in a row of steps, in the order in which they are first written."""
+    found: dict[Role, None] = {}
+    for step in steps_in_order(row):
+        if isinstance(step, Exchange):
+            found[step.sender] = found[step.receiver] = None
+    return tuple(found)

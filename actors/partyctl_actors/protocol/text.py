@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from partyctl_actors.protocol.rows import Row
-from partyctl_actors.protocol.steps import Exchange, Loop, Step
+from partyctl_actors.protocol.nodes import Exchange, Loop, Par, Repeat, Row, Step
 
 # Steps used in many places are written out in each of them, which has no natural bound.
 _MOST_LINES = 5_000
@@ -28,9 +27,17 @@ def as_text(steps: Row) -> str:
 def _lines(step: Step) -> tuple[str, list[tuple[int, Step | str]]]:
     """A step's own line, and what is written below it, with how much deeper."""
     if isinstance(step, Loop):
-        return "loop", [(1, inner) for inner in step.body]
+        return f"loop {step.name}".rstrip(), [(1, inner) for inner in step.body]
+    if isinstance(step, Repeat):
+        return f"repeat {step.target}".rstrip(), []
+    if isinstance(step, Par):
+        branches: list[tuple[int, Step | str]] = []
+        for branch in step.branches:
+            branches.append((1, "branch"))
+            branches.extend((2, inner) for inner in branch)
+        return "par", branches
     if not isinstance(step, Exchange):
-        return "repeat", []
+        return "stop", []
     peers = f"{step.sender} -> {step.receiver}"
     time = f" @{_seconds(step.within)}" if step.within else ""
     if len(step.branches) == 1:
