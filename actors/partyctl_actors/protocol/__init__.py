@@ -6,6 +6,7 @@ from partyctl_actors.protocol.message import Message
 from partyctl_actors.protocol.nodes import Step, Steps
 from partyctl_actors.protocol.projection import EndState, ReceiveState, SendState, View, project
 from partyctl_actors.protocol.protocol import Protocol
+from partyctl_actors.protocol.refine import between, where
 from partyctl_actors.protocol.role import Role, roles
 from partyctl_actors.protocol.steps import choose, loop, par, repeat, send, stop
 
@@ -27,6 +28,7 @@ __all__ = [
     "Step",
     "Steps",
     "View",
+    "between",
     "choose",
     "definition",
     "load",
@@ -37,4 +39,5 @@ __all__ = [
     "roles",
     "send",
     "stop",
+    "where",
 ]

@@ -8,6 +8,8 @@ Optional  T | None                 nil or T             {"optional": T}
 OneOf     Literal["a", 1]          itself               {"literal": ["a", 1]}
 EnumOf    an Enum class            value of the member  {"enum": {"name", "base", "members": [[name, value]]}}
 Nested    a Message class          map of its fields    {"message": label}
+Refined   Annotated[T, between(low, high)]    like T    {"between": {"of": T, "low": low, "high": high}}
+          Annotated[T, where(words, check)]   like T    {"where": {"of": T, "requirement", "transferable": false}}
 """
 
 from __future__ import annotations
@@ -20,12 +22,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_
 
 from pydantic import AfterValidator, AllowInfNan
 
+from partyctl_actors.protocol.refine import Between, Refinement, Where
+
 if TYPE_CHECKING:
     from partyctl_actors.protocol.message import Message
 
 # The span of a MessagePack integer: a larger one would fail on its way, far from the line that made it.
 _LEAST_INT, _GREATEST_INT = -(2**63), 2**64 - 1
-_ALLOWED = "str, int, float, bool, None, list[T], dict[str, T], T | None, Literal, an Enum, or another Message"
+_ALLOWED = (
+    "str, int, float, bool, None, list[T], dict[str, T], T | None, Literal, an Enum, another Message, or Annotated"
+)
 
 
 class UnsupportedType(TypeError):
@@ -188,6 +194,32 @@ class Nested(FieldType):
         return (self.kind,)
 
 
+@dataclass(frozen=True, slots=True)
+class Refined(FieldType):
+    item: FieldType
+    refinement: Refinement
+
+    @property
+    def plain(self) -> bool:  # type: ignore[override]
+        return self.item.plain
+
+    def checked(self) -> object:
+        inner, markers = self.item.checked(), self.refinement.markers()
+        if isinstance(self.refinement, Between) and get_origin(inner) is Annotated:
+            # Next to the type itself, where pydantic knows that a JSON schema can say it.
+            return Annotated[(get_args(inner)[0], *markers, *get_args(inner)[1:])]
+        return Annotated[(inner, *markers)]
+
+    def encode(self, value: Any) -> Any:
+        return self.item.encode(value)
+
+    def decode(self, value: Any) -> Any:
+        return self.item.decode(value)
+
+    def nested(self) -> tuple[type[Message], ...]:
+        return self.item.nested()
+
+
 def parse(annotation: object, message: type[Message]) -> FieldType:
     """The field type of a resolved annotation.
 
@@ -203,6 +235,8 @@ def parse(annotation: object, message: type[Message]) -> FieldType:
     if annotation is None:
         return Scalar("none")
     origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _parse_annotated(arguments[0], arguments[1:], message)
     if origin is list:
         return ListOf(parse(arguments[0], message))
     if origin is dict:
@@ -214,6 +248,27 @@ def parse(annotation: object, message: type[Message]) -> FieldType:
     if origin in (Union, types.UnionType):
         return _parse_union(arguments, message)
     raise UnsupportedType(f"{annotation} is none of {_ALLOWED}")
+
+
+def _parse_annotated(inner: object, markers: tuple[object, ...], message: type[Message]) -> FieldType:
+    kind = parse(inner, message)
+    for marker in markers:
+        if not isinstance(marker, (Between, Where)):
+            raise UnsupportedType(f"Annotated takes between(...) and where(...), not {marker!r:.60}")
+        if isinstance(marker, Between) and _unrefined(kind) not in (Scalar("int"), Scalar("float")):
+            raise UnsupportedType(f"between(...) is of int and float; write Annotated[int, {_shown(marker)}] | None")
+        kind = Refined(kind, marker)
+    return kind
+
+
+def _unrefined(kind: FieldType) -> FieldType:
+    while isinstance(kind, Refined):
+        kind = kind.item
+    return kind
+
+
+def _shown(marker: Between) -> str:
+    return f"between({marker.low}, {marker.high})"
 
 
 def _parse_class(kind: type, message: type[Message]) -> FieldType:

@@ -7,7 +7,7 @@ import keyword
 import types
 from collections.abc import Iterable, Mapping
 from enum import Enum
-from typing import Any, Literal, Union
+from typing import Annotated, Any, Literal, Union
 
 from partyctl_actors.errors import ProtocolError
 from partyctl_actors.protocol.fields import (
@@ -18,10 +18,12 @@ from partyctl_actors.protocol.fields import (
     Nested,
     OneOf,
     Optional,
+    Refined,
     Scalar,
     parse,
 )
 from partyctl_actors.protocol.message import Message
+from partyctl_actors.protocol.refine import Between, Where, between
 
 _SCALARS: dict[str, Any] = {"str": str, "int": int, "float": float, "bool": bool, "none": None}
 _ENUM_BASES: dict[str, type | None] = {"": None, "str": str, "int": int}
@@ -88,6 +90,11 @@ def _describe_type(kind: FieldType) -> Any:
             return {"enum": {"name": enum.__name__, "base": base, "members": members}}
         case Nested(message):
             return {"message": message.label}
+        case Refined(item, Between(low, high)):
+            return {"between": {"of": _describe_type(item), "low": low, "high": high}}
+        case Refined(item, Where(requirement)):
+            # A function stays where it is: the words tell who loads this that something is not checked there.
+            return {"where": {"of": _describe_type(item), "requirement": requirement, "transferable": False}}
     raise AssertionError(kind)
 
 
@@ -153,6 +160,11 @@ class Rebuilder:
             return self._enum(inner)
         if word == "message":
             return self.message(inner)
+        if word in ("between", "where"):
+            marker = (
+                between(inner["low"], inner["high"]) if word == "between" else Where(_text(inner["requirement"]), None)
+            )
+            return Annotated[self._annotation(inner["of"], depth + 1), marker]
         raise _malformed(f"{word!r} is no field type")
 
     def _enum(self, described: Mapping[str, Any]) -> type[Enum]:
