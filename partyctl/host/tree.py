@@ -37,6 +37,10 @@ USUAL_BUDGET = RestartBudget()
 WORKER_MODULE = "partyctl_plugins.worker"
 
 
+class DiedAtStart(HostError):
+    """A child ended before it was ready; `why` says how."""
+
+
 @dataclass(frozen=True, slots=True)
 class Principal:
     """Who may connect to the broker, which addresses it may claim, and the child it goes with, if any."""
@@ -214,11 +218,12 @@ class Tree:
             await asyncio.wait((ready, child.exited), timeout=START_LIMIT, return_when=asyncio.FIRST_COMPLETED)
         finally:
             ready.cancel()
-        if not child.ready.is_set():
-            why = describe(child.exited.result()) if child.exited.done() else f"not ready after {START_LIMIT:.0f} s"
-            child.kill()
-            raise HostError(f"the {name} did not start", why=why)
-        return child
+        if child.ready.is_set():
+            return child
+        if child.exited.done():
+            raise DiedAtStart(f"the {name} did not start", why=describe(child.exited.result()))
+        child.kill()
+        raise HostError(f"the {name} did not start", why=f"not ready after {START_LIMIT:.0f} s")
 
     async def _introduce(self, principal: Principal) -> None:
         if "broker" in self.living:
@@ -283,15 +288,14 @@ class Tree:
             try:
                 await self._start(name)
                 return
+            except DiedAtStart as error:
+                self.living.pop(name, None)
+                cause = error.why
             except HostError as error:
-                failed = self.living.pop(name, None)
-                if self._stopping:
-                    return
-                if failed is None or not failed.exited.done():
-                    # It hangs, or there is no room for it: trying again would only hang again.
+                # It hangs, or there is no room for it: trying again would only take longer.
+                if not self._stopping:
                     self._gone(str(error))
-                    return
-                cause = describe(failed.exited.result())
+                return
 
 
 def describe(code: int) -> str:

@@ -1,0 +1,70 @@
+"""The host's view of one child; `Children` itself starts processes and is tested in tests/functional/host."""
+
+import asyncio
+
+from fakes.children import FakeChild
+from fakes.quiet import quietly
+
+from partyctl.maps import pack, unpack
+from partyctl_base.aio import AsyncChannel
+from partyctl_base.channel import Channel
+
+
+def child() -> FakeChild:
+    near, far = Channel.pair()
+    return FakeChild("node/0", 1, AsyncChannel(far), AsyncChannel(near))
+
+
+def test_all_who_ask_get_the_one_answer() -> None:
+    async def asking() -> None:
+        asked = child()
+        questions = [asyncio.ensure_future(asked.ask("status", limit=1.0)) for _ in range(3)]
+        received = await asked.far.receive()
+        assert received is not None
+        assert unpack(received.data) == {"t": "status"}
+        asked.answered({"t": "status", "runs": []})
+        assert await asyncio.gather(*questions) == [{"t": "status", "runs": []}] * 3
+        asked.exits(0)
+        asked.channel.close()
+
+    quietly(asking())
+
+
+def test_one_who_lost_patience_takes_nothing_from_those_who_still_wait() -> None:
+    async def asking() -> None:
+        asked = child()
+        short = asyncio.ensure_future(asked.ask("status", limit=1.0))
+        await asyncio.sleep(0.5)
+        long = asyncio.ensure_future(asked.ask("status", limit=1.0))
+        assert await short is None
+        asked.answered({"t": "status"})
+        assert await long == {"t": "status"}
+        asked.exits(0)
+        asked.channel.close()
+
+    quietly(asking())
+
+
+def test_a_child_that_reads_nothing_is_asked_in_vain_but_not_for_ever() -> None:
+    async def asking() -> None:
+        asked = child()
+        asked.far._pause_reading()
+        full = pack({"t": "x" * 60_000})
+        while asked.channel._channel.try_send_record(b"\x00" + full):
+            pass
+        assert await asked.ask("status", limit=1.0) is None
+        await asked.end(grace=1.0)
+        assert asked.exited.result() == -9
+
+    quietly(asking())
+
+
+def test_a_child_that_is_gone_is_told_and_asked_without_an_error() -> None:
+    async def asking() -> None:
+        asked = child()
+        asked.exits(0)
+        await asked.send({"t": "begin"})
+        assert await asked.ask("status", limit=1.0) is None
+        await asked.end(grace=1.0)
+
+    quietly(asking())

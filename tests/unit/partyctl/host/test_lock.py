@@ -1,0 +1,57 @@
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from partyctl.errors import AlreadyRunning, HostError
+from partyctl.host.lock import PartyLock
+
+
+def directory(runtime: Path) -> Path:
+    (runtime / "p").mkdir(mode=0o700)
+    return runtime / "p"
+
+
+def test_the_lock_names_its_holder_and_refuses_a_second(runtime: Path) -> None:
+    place = directory(runtime)
+    with PartyLock("p", place):
+        assert json.loads((place / "lock").read_text())["pid"] == os.getpid()
+        with pytest.raises(AlreadyRunning) as caught:
+            PartyLock("p", place)
+        assert caught.value.pid == os.getpid()
+
+
+def test_a_released_lock_can_be_taken_again_and_names_nobody(runtime: Path) -> None:
+    place = directory(runtime)
+    with PartyLock("p", place):
+        pass
+    assert (place / "lock").read_text() == ""
+    with PartyLock("p", place):
+        pass
+
+
+def test_a_refused_starter_keeps_no_descriptor(runtime: Path) -> None:
+    place = directory(runtime)
+    with PartyLock("p", place):
+        before = len(os.listdir("/proc/self/fd"))
+        for _ in range(3):
+            with pytest.raises(AlreadyRunning):
+                PartyLock("p", place)
+        assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_lock_that_cannot_be_written_is_an_error_and_is_let_go(
+    runtime: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = directory(runtime)
+
+    def full(fd: int, data: bytes, offset: int) -> int:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "pwrite", full)
+        with pytest.raises(HostError, match="No space left"):
+            PartyLock("p", place)
+    with PartyLock("p", place):
+        pass

@@ -1,0 +1,326 @@
+"""A role played by a provider: its prompts, what it makes of the answers, and its worker."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from fakes.launcher import FakeLauncher, FakeWorker
+from fakes.quiet import quietly
+from fakes.runs import A, B, Ping, Pong, Stop, rally
+from hypothesis import given
+from hypothesis import strategies as st
+
+from partyctl_actors.errors import ContentError, SelectionError, SessionError
+from partyctl_actors.participants import Agent, Meter, Offer, Seat
+from partyctl_actors.participants.provider import ProviderPlayer, form, read_answer, told
+from partyctl_actors.supervision import WorkerStarted
+from partyctl_actors.transcript import Envelope
+from partyctl_confinement.client import LauncherClient
+from partyctl_confinement.errors import ConfinementRefused
+from partyctl_plugins.contract import (
+    ApprovalPolicy,
+    NativePermissions,
+    ProviderProfile,
+    ProviderUsage,
+    TokenUsage,
+    TransportKind,
+    TurnResult,
+)
+from partyctl_plugins.errors import ProviderNotFound
+from partyctl_plugins.records import (
+    Closed,
+    Load,
+    Loaded,
+    Open,
+    Opened,
+    Ready,
+    Result,
+    Turn,
+    decode_command,
+    encode_report,
+)
+
+OFFER = Offer(B, A, (Pong, Stop))
+
+
+def answer(label: object, payload: object) -> str:
+    return json.dumps({"label": label, "payload": payload})
+
+
+# --- reading answers
+
+
+@given(st.text())
+def test_any_text_is_a_message_or_an_error_of_ours(text: str) -> None:
+    with contextlib.suppress(ContentError, SelectionError):
+        assert type(read_answer(text, OFFER)) in OFFER.messages
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.sampled_from(["label", "payload", "Pong"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["label", "payload", "text"]) | st.text(), inner, max_size=4)
+    ),
+    max_leaves=8,
+)
+
+
+@given(json_values)
+def test_any_json_is_a_message_or_an_error_of_ours(value: object) -> None:
+    with contextlib.suppress(ContentError, SelectionError):
+        assert type(read_answer(json.dumps(value), OFFER)) in OFFER.messages
+
+
+@given(st.sampled_from(["Pong", "Stop"]) | json_values, json_values)
+def test_any_payload_is_a_message_or_an_error_of_ours(label: object, payload: object) -> None:
+    with contextlib.suppress(ContentError, SelectionError):
+        assert type(read_answer(answer(label, payload), OFFER)) in OFFER.messages
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_what_a_message_says_comes_back(text: str) -> None:
+    assert read_answer(answer("Pong", {"text": text}), OFFER) == Pong(text)
+
+
+@pytest.mark.parametrize("around", ["{}", "Here it is:\n```json\n{}\n```\nBye.", "\n {} \n"])
+def test_prose_around_the_object_is_left_aside(around: str) -> None:
+    assert read_answer(around.replace("{}", answer("Pong", {"text": "x"})), OFFER) == Pong("x")
+
+
+def test_a_message_without_fields_needs_no_payload() -> None:
+    assert read_answer('{"label": "Stop"}', OFFER) == Stop()
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("", ContentError),
+        ("I would rather not.", ContentError),
+        ("}{", ContentError),
+        ("[" * 100_000, ContentError),
+        ("{" * 100_000 + "}", ContentError),
+        (answer("Ping", {}), SelectionError),
+        (answer(["Pong"], {}), SelectionError),
+        (answer({"a": 1}, {}), SelectionError),
+        (answer(None, {}), SelectionError),
+        (answer("Pong", "text"), ContentError),
+        (answer("Pong", {"text": 1}), ContentError),
+        (answer("Pong", {"more": 1}), ContentError),
+    ],
+)
+def test_what_is_no_answer_is_refused(text: str, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        read_answer(text, OFFER)
+
+
+# --- asking
+
+
+def test_the_form_names_receiver_labels_and_schemas() -> None:
+    text = form(OFFER)
+    assert "Write your message to A" in text
+    for kind in OFFER.messages:
+        assert f'"label": "{kind.label}"' in text
+
+
+def test_envelopes_are_told_one_a_line() -> None:
+    assert told([Envelope(A, B, Ping("hö"))]) == 'A to B: Ping {"text": "hö"}'
+
+
+class FakeProvider:
+    """A worker that gives these answers, one a turn, and remembers its prompts. None: the turn has no end."""
+
+    def __init__(self, *answers: str | None) -> None:
+        self.answers = list(answers)
+        self.prompts: list[str] = []
+        self.loads: list[Load] = []
+
+    async def __call__(self, worker: FakeWorker) -> None:
+        await worker.says(encode_report(Ready(1)))
+        while (received := await worker.channel.receive()) is not None:
+            command = decode_command(received.data)
+            if isinstance(command, Load):
+                self.loads.append(command)
+                await worker.says(encode_report(Loaded(ProviderProfile("scripted"))))
+            elif isinstance(command, Open):
+                await worker.says(encode_report(Opened("c-1")))
+            elif isinstance(command, Turn):
+                self.prompts.append(command.request.prompt)
+                await self._turn(worker, command.turn_id)
+            else:
+                await worker.says(encode_report(Closed()))
+                return
+
+    async def _turn(self, worker: FakeWorker, turn_id: str) -> None:
+        text = self.answers.pop(0) if self.answers else ""
+        if text is not None:
+            usage = ProviderUsage(tokens=TokenUsage(input_tokens=3, output_tokens=2))
+            await worker.says(encode_report(Result(turn_id, TurnResult(text=text, usage=usage), "c-1")))
+
+
+class Source:
+    """A source of workers over a fake launcher."""
+
+    def __init__(self, launcher: FakeLauncher) -> None:
+        self.launcher = launcher
+
+    async def client(self) -> LauncherClient:
+        return self.launcher.client
+
+    async def close(self) -> None:
+        pass
+
+
+def agent(repair: int = 1, instructions: str = "Be brief.", **more: object) -> Agent:
+    return Agent(  # type: ignore[call-overload, no-any-return]
+        "scripted",
+        instructions,
+        permissions=NativePermissions.bypass(),
+        approvals=ApprovalPolicy.DENY,
+        repair=repair,
+        **more,
+    )
+
+
+class Stage:
+    """A player and what it told."""
+
+    def __init__(self, played: Agent, provider: FakeProvider) -> None:
+        self.launcher = FakeLauncher(provider)
+        self.seen: list[object] = []
+        self.meter = Meter()
+        seat = Seat("run-1", B, rally, Source(self.launcher), self.seen.append, self.meter)
+        player = played.bind(seat)
+        assert isinstance(player, ProviderPlayer)
+        self.player = player
+
+
+def playing(
+    provider: FakeProvider, work: Callable[[Stage], Awaitable[None]], played: Callable[[], Agent] = agent
+) -> Stage:
+    async def play() -> Stage:
+        stage = Stage(played(), provider)
+        try:
+            await work(stage)
+        finally:
+            await stage.player.close()
+            await stage.launcher.close()
+        return stage
+
+    return quietly(play())
+
+
+PONG = answer("Pong", {"text": "x"})
+
+
+def test_a_role_says_what_its_agent_answers_and_counts_the_tokens() -> None:
+    async def work(stage: Stage) -> None:
+        assert stage.player.supervisor is None
+        assert await stage.player.author(OFFER) == Pong("x")
+        assert stage.seen == [WorkerStarted("B", "scripted", 1000, "unconfined")]
+        assert stage.meter.take() == 5
+
+    playing(FakeProvider(PONG), work)
+
+
+def test_the_first_prompt_introduces_and_later_ones_tell_what_is_new() -> None:
+    provider = FakeProvider(PONG, PONG)
+
+    async def work(stage: Stage) -> None:
+        stage.player.recall(Envelope(B, A, Pong("before")))
+        stage.player.hear(Envelope(A, B, Ping("one")))
+        await stage.player.author(OFFER)
+        stage.player.hear(Envelope(A, B, Ping("two")))
+        await stage.player.author(OFFER)
+
+    playing(provider, work)
+    first, second = provider.prompts
+    assert first.startswith("You are B, in a conversation with A.\n\nBe brief.\n\nSaid before:\nB to A: Pong")
+    assert '"one"' in first
+    assert second.startswith('New messages:\nA to B: Ping {"text": "two"}')
+    assert '"one"' not in second
+
+
+def test_an_answer_that_cannot_be_used_is_asked_for_again() -> None:
+    provider = FakeProvider("no", answer("Ping", {}), PONG)
+
+    async def work(stage: Stage) -> None:
+        assert await stage.player.author(OFFER) == Pong("x")
+        assert stage.meter.take() == 15
+
+    playing(provider, work, lambda: agent(repair=2))
+    assert [prompt.partition(":")[0] for prompt in provider.prompts[1:]] == ["That answer cannot be used"] * 2
+
+
+def test_after_the_last_repair_the_error_is_raised() -> None:
+    async def work(stage: Stage) -> None:
+        with pytest.raises(ContentError):
+            await stage.player.author(OFFER)
+
+    playing(FakeProvider("no", PONG), work, lambda: agent(repair=0))
+
+
+def test_a_worker_that_cannot_start_is_let_go_and_the_cause_is_told() -> None:
+    async def dying(worker: FakeWorker) -> None:
+        await worker.says(encode_report(Ready(1)))
+        await worker.exits(9)
+
+    async def work() -> None:
+        launcher = FakeLauncher(dying)
+        player = agent().bind(Seat("run-1", B, rally, Source(launcher)))
+        with pytest.raises(Exception, match="exited with status 9"):
+            await player.author(OFFER)  # type: ignore[misc]
+        await player.close()
+        await launcher.close()
+
+    quietly(work())
+
+
+def test_a_cancelled_role_ends_its_worker() -> None:
+    async def work(stage: Stage) -> None:
+        authoring = asyncio.ensure_future(stage.player.author(OFFER))
+        await asyncio.sleep(0.1)
+        authoring.cancel()
+        await asyncio.wait((authoring,))
+        await stage.player.cancel("enough")
+        await stage.player.close()
+        assert stage.launcher.workers[0].exited
+
+    playing(FakeProvider(None), work)
+
+
+def test_settings_reach_the_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLAUDECODE", "1")
+    provider = FakeProvider(PONG)
+
+    async def work(stage: Stage) -> None:
+        await stage.player.author(OFFER)
+
+    settings = {"cwd": tmp_path, "env": {"MINE": "1"}, "options": {"script": "s"}, "transport": TransportKind.ONE_SHOT}
+    playing(provider, work, lambda: agent(**settings))  # type: ignore[arg-type]
+    (load,) = provider.loads
+    assert (load.cwd, load.kind, load.options) == (str(tmp_path), TransportKind.ONE_SHOT, {"script": "s"})
+    assert load.env["MINE"] == "1"
+    assert "CLAUDECODE" not in load.env
+
+
+def test_what_cannot_be_had_is_refused_before_anything_starts() -> None:
+    with pytest.raises(ConfinementRefused):
+        agent(confinement="strict").bind(Seat("run-1", B, rally))
+    nobody = Agent("nobody", permissions=NativePermissions.bypass(), approvals=ApprovalPolicy.DENY)
+    with pytest.raises(ProviderNotFound):
+        nobody.bind(Seat("run-1", B, rally))
+
+
+def test_without_a_source_of_workers_a_role_says_so() -> None:
+    async def work() -> None:
+        player = agent().bind(Seat("run-1", B, rally))
+        with pytest.raises(SessionError, match="no source of workers"):
+            await player.author(OFFER)  # type: ignore[misc]
+        await player.close()
+
+    quietly(work())
