@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from partyctl_base.process import children, is_alive, set_child_subreaper
 
@@ -13,6 +14,10 @@ SETTLE = 3.0
 """Seconds a test's last processes get to be gone."""
 
 set_child_subreaper()
+
+# A busy machine is no failure.
+settings.register_profile("party", deadline=None)
+settings.load_profile("party")
 
 
 def _command(pid: int) -> str:
