@@ -71,6 +71,7 @@ class CodeHost:
         await asyncio.gather(*self._background, return_exceptions=True)
         if self._bus is not None:
             await self._bus.close()
+        self._channel.close()
         return 0
 
     def _spawn(self, work: Coroutine[object, object, None]) -> None:
