@@ -16,7 +16,7 @@ a `par` that are the business of others need no rule of their own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -117,25 +117,45 @@ class _Determinisation:
         return View(self._role, 0, tuple(states))
 
     def _state(self, number: int) -> ViewState:
-        members = sorted(self._found[number])
-        acts = [state for i in members if isinstance(state := self._flow.states[i], Interaction)]
-        if not acts:
+        members = self._found[number]
+        first = self._agreed(number, sorted(members)) if len(members) > 1 else self._only(members)
+        if first is None:
             return EndState()
-        first = acts[0]
+        if len(members) == 1:
+            arms = {label: self._number([arm.next], (number, label)) for label, arm in first.arms.items()}
+        else:
+            targets: dict[str, list[int]] = {}
+            for i in members:
+                act = self._flow.states[i]
+                assert isinstance(act, Interaction)
+                for label, arm in act.arms.items():
+                    targets.setdefault(label, []).append(arm.next)
+            arms = {label: self._number(after, (number, label)) for label, after in targets.items()}
+        view = MappingProxyType(arms)
+        return SendState(first.receiver, view) if first.sender == self._role else ReceiveState(first.sender, view)
+
+    def _only(self, members: _Set) -> Interaction | None:
         for i in members:
             state = self._flow.states[i]
-            if not isinstance(state, Interaction) or not _agree(self._role, first, state):
-                other = next(j for j in members if self._flow.states[j] is first)
-                raise explain(self._shape, self._role, self._word(number), (other, i))
-        targets: dict[str, list[int]] = {}
-        for act in acts:
-            for label, arm in act.arms.items():
-                targets.setdefault(label, []).append(arm.next)
-        arms = MappingProxyType({label: self._number(after, (number, label)) for label, after in targets.items()})
-        return SendState(first.receiver, arms) if first.sender == self._role else ReceiveState(first.sender, arms)
+            if isinstance(state, Interaction):
+                return state
+        return None
 
-    def _number(self, states: Iterable[int], came: tuple[int, str] | None) -> int:
-        members = union(self._frontiers.of(state) for state in states)
+    def _agreed(self, number: int, members: list[int]) -> Interaction:
+        """The first of several interactions in which the role does the same (rules 2 to 4)."""
+        states = self._flow.states
+        j = next(i for i in members if isinstance(states[i], Interaction))
+        first = states[j]
+        assert isinstance(first, Interaction)
+        for i in members:
+            state = states[i]
+            if not isinstance(state, Interaction) or not _agree(self._role, first, state):
+                raise explain(self._shape, self._role, self._word(number), (j, i))
+        return first
+
+    def _number(self, states: list[int], came: tuple[int, str] | None) -> int:
+        frontier = self._frontiers.of
+        members = frontier(states[0]) if len(states) == 1 else union(map(frontier, states))
         number = self._numbers.setdefault(members, len(self._found))
         if number == len(self._found):
             self._found.append(members)
