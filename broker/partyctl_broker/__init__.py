@@ -17,7 +17,7 @@ from partyctl_broker.errors import (
     LetterRefused,
 )
 from partyctl_broker.local import LocalBus
-from partyctl_broker.port import Bus, Letter, Mailbox, Receiver
+from partyctl_broker.port import Bus, ConfirmedReceiver, Letter, Mailbox, Receiver
 
 __all__ = [
     "AddressForbidden",
@@ -28,6 +28,7 @@ __all__ = [
     "BusError",
     "BusFull",
     "BusTimeout",
+    "ConfirmedReceiver",
     "EndpointError",
     "HelloRefused",
     "Letter",

@@ -1,9 +1,10 @@
 """The bus within one process: no broker, no file, the same port."""
 
+import asyncio
 import itertools
 
 from partyctl_broker.errors import AddressTaken, BusClosed
-from partyctl_broker.exchange import Exchange, OpenMailbox, check_payload
+from partyctl_broker.exchange import Exchange, OpenMailbox, check_payload, ticket
 from partyctl_broker.port import Letter, Mailbox, Receiver
 from partyctl_broker.wire import check_address
 
@@ -27,7 +28,7 @@ class LocalBus:
         if address in self._exchange:
             raise AddressTaken("this address cannot be opened", where=address, why="a living peer has the address")
         self._exchange.add(address, receiver)
-        mailbox = self._mailboxes[address] = OpenMailbox(address, self._send, self._close_mailbox)
+        mailbox = self._mailboxes[address] = OpenMailbox(address, self)
         return mailbox
 
     async def close(self) -> None:
@@ -39,15 +40,32 @@ class LocalBus:
         if self._exchange is not None:
             self._exchange.clear()
 
-    def _send(self, source: str, destination: str, payload: bytes, correlation: int) -> int:
+    # --- what a mailbox needs
+
+    def post(self, source: str, destination: str, payload: bytes, correlation: int, confirm: bool) -> int:
+        """Send a letter. See `Mailbox.send`."""
         check_address(destination)
         check_payload(payload, destination)
         assert self._exchange is not None
         letter_id = next(self._ids)
-        self._exchange.post(letter_id, Letter(source, destination, payload, correlation))
+        paper = ticket(letter_id, self._exchange.receiver(source)) if confirm else None
+        self._exchange.post(letter_id, Letter(source, destination, payload, correlation, paper))
         return letter_id
 
-    def _close_mailbox(self, mailbox: OpenMailbox) -> None:
+    def has_room(self, source: str, destination: str) -> bool:
+        """Whether a letter would be taken now."""
+        return self._exchange is None or self._exchange.has_room
+
+    async def eased(self) -> None:
+        """Let the loop deliver some letters."""
+        await asyncio.sleep(0)
+
+    def acknowledge(self, letter: Letter) -> None:
+        """See `Mailbox.acknowledge`."""
         assert self._exchange is not None
-        if self._mailboxes.pop(mailbox.address, None) is not None:
-            self._exchange.remove(mailbox.address, "it was closed")
+        self._exchange.acknowledge(letter)
+
+    def give_up(self, address: str) -> None:
+        """Close a mailbox."""
+        if self._exchange is not None and self._mailboxes.pop(address, None) is not None:
+            self._exchange.remove(address, "it was closed")

@@ -2,8 +2,8 @@
 
 A peer says HELLO with its principal's secret and its claims, and says it again for each further address. When the
 broker goes away every mailbox hears `link_lost` once, and a new link says HELLO with all claims until a broker
-answers. Letters sent meanwhile wait here, within bounds. Letters between two mailboxes of this bus never leave the
-process.
+answers; then whatever has no receipt is sent again (roads.py). Letters sent meanwhile wait here, within bounds.
+Letters between two mailboxes of this bus never leave the process.
 """
 
 import asyncio
@@ -16,30 +16,31 @@ from typing import Final
 import zmq
 
 from partyctl_broker import wire
-from partyctl_broker.control import CLAIMS_MAX, Bye, Gone, Hello, Nack, Refusal, Welcome
-from partyctl_broker.endpoint import ipc_path
+from partyctl_broker.control import CLAIMS_MAX, Bye, Hello, Nack, Refusal, Welcome
+from partyctl_broker.endpoint import Target, ipc_path
 from partyctl_broker.errors import (
     AddressForbidden,
     AddressRefused,
     AddressTaken,
     BusClosed,
     BusError,
-    BusFull,
     BusTimeout,
     HelloRefused,
     Malformed,
 )
-from partyctl_broker.exchange import Exchange, OpenMailbox, check_payload
+from partyctl_broker.exchange import Exchange, OpenMailbox, check_payload, ticket
 from partyctl_broker.link import Link
 from partyctl_broker.outbox import Outbox
 from partyctl_broker.port import Letter, Mailbox, Receiver
-from partyctl_broker.wire import Kind
+from partyctl_broker.roads import Roads
+from partyctl_broker.wire import Envelope, Kind
 
-ROADS_MAX: Final = 65_536
 PATIENCE: Final = 30.0
 """Seconds without a broker after which the bus gives up."""
 RETRY: Final = 0.2
 """Seconds between two HELLOs to a broker that refuses: a new broker may not know its principals yet."""
+LEAVE: Final = 2.0
+"""Seconds that a closed mailbox keeps its address while letters of it have no receipt."""
 LINGER: Final = 500
 """Milliseconds that a closing bus goes on sending what was handed over."""
 
@@ -63,8 +64,19 @@ class ZmqBus:
         self._mailboxes: dict[str, OpenMailbox] = {}
         self._openings: dict[str, _Opening] = {}
         self._outbox = Outbox()
-        self._roads_out: dict[tuple[str, str], bytes] = {}
-        self._roads_in: dict[bytes, tuple[Callable[[Letter], None], str, str]] = {}
+        self._roads = Roads(
+            push=self._push,
+            receiver=self._exchange.receiver,
+            call=self._exchange.call,
+            wake=self._wake,
+            new_stream=_new_stream,
+            released=self._released,
+            eased=self._ease,
+            clock=self._loop.time,
+        )
+        self._is_next_letter = self._roads.next_letter
+        self._leaving: dict[str, asyncio.Future[None]] = {}
+        self._waiters: list[asyncio.Future[None]] = []
         self._flushing = False
         self._heard = False
         self._up = False
@@ -118,10 +130,12 @@ class ZmqBus:
         if address in self._mailboxes or address in self._openings:
             raise AddressTaken("this address cannot be opened", where=address, why="this bus has it already")
         opening = self._openings[address] = _Opening(receiver, self._loop.create_future())
-        if self._up:
-            self._say_hello((address,))
         try:
             async with asyncio.timeout(self._timeout):
+                if address in self._leaving:
+                    await asyncio.shield(self._leaving[address])
+                if self._up:
+                    self._say_hello((address,))
                 await opening.opened
         except BaseException as error:
             if self._openings.pop(address, None) is not None or address in self._mailboxes:
@@ -133,12 +147,18 @@ class ZmqBus:
         return self._mailboxes[address]
 
     async def close(self) -> None:
-        """Leave: say BYE, send what was handed over for at most half a second, close. Idempotent."""
+        """Leave: wait until what was sent has arrived, for at most LEAVE, say BYE, close. Idempotent."""
         if self._closed:
             return
         self._closed = "it was closed"
-        for mailbox in self._mailboxes.values():
+        self._exchange.clear()
+        for address, mailbox in list(self._mailboxes.items()):
             mailbox.invalidate("its bus is closed")
+            del self._mailboxes[address]
+            self._leave(address)
+        self._ease()
+        if self._leaving:
+            await asyncio.wait(self._leaving.values(), timeout=LEAVE)
         if self._up:
             self._push(wire.TO_BROKER, wire.seal(Kind.BYE, 0, 0, Bye().encode()))
             self._flush()
@@ -150,29 +170,67 @@ class ZmqBus:
         # Blocks while the last messages leave, hence the thread.
         await asyncio.to_thread(self._context.term)
 
-    # --- letters out
+    # --- what a mailbox needs
 
-    def _send(self, source: str, destination: str, payload: bytes, correlation: int) -> int:
+    def post(self, source: str, destination: str, payload: bytes, correlation: int, confirm: bool) -> int:
+        """Send a letter. See `Mailbox.send`."""
         check_payload(payload, destination)
         letter_id = next(self._ids)
+        paper = ticket(letter_id, self._exchange.receiver(source)) if confirm else None
         if destination in self._mailboxes:
-            self._exchange.post(letter_id, Letter(source, destination, payload, correlation))
-            return letter_id
-        frame = self._roads_out.get((source, destination))
-        if frame is None:
-            wire.check_address(destination)
-            if len(self._roads_out) >= ROADS_MAX:
-                self._roads_out.clear()
-            frame = self._roads_out[source, destination] = wire.road(destination, source)
-        if self._outbox.is_full:
-            raise BusFull(
-                "too much waits for the broker already",
-                where=destination,
-                why=f"{len(self._outbox)} letters, {self._outbox.size} bytes",
-                fix="Send less at once, or look at the broker's state",
-            )
-        self._push(frame, wire.seal(Kind.DATA, letter_id, correlation, payload))
+            self._exchange.post(letter_id, Letter(source, destination, payload, correlation, paper))
+        else:
+            self._roads.send(letter_id, source, destination, payload, correlation, confirm)
         return letter_id
+
+    def has_room(self, source: str, destination: str) -> bool:
+        """Whether a letter would be taken now."""
+        if destination in self._mailboxes:
+            return self._exchange.has_room
+        return self._roads.departures.has_room(source, destination)
+
+    async def eased(self) -> None:
+        """Wait until there may be more room than now."""
+        if self._exchange.is_busy:
+            await asyncio.sleep(0)
+            return
+        waiter = self._loop.create_future()
+        self._waiters.append(waiter)
+        await waiter
+
+    def acknowledge(self, letter: Letter) -> None:
+        """See `Mailbox.acknowledge`."""
+        self._exchange.acknowledge(letter)
+        self._roads.acknowledge(letter)
+
+    def give_up(self, address: str) -> None:
+        """Close a mailbox."""
+        if self._mailboxes.pop(address, None) is not None:
+            self._exchange.remove(address, "it was closed")
+            self._leave(address)
+            self._ease()
+
+    def _leave(self, address: str) -> None:
+        self._leaving[address] = self._loop.create_future()
+        self._timer(f"leave {address}", LEAVE, lambda: self._abandon(address))
+        self._roads.close(address)
+
+    def _abandon(self, address: str) -> None:
+        self._roads.abandon(address)
+        self._released(address)
+
+    def _released(self, address: str) -> None:
+        self._cancel_timer(f"leave {address}")
+        _resolve(self._leaving.pop(address), None)
+        if self._up:
+            self._push(wire.TO_BROKER, wire.seal(Kind.BYE, 0, 0, Bye((address,)).encode()))
+
+    def _ease(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            _resolve(waiter, None)
+
+    # --- what goes out and comes in
 
     def _push(self, frame: bytes, envelope: bytes) -> None:
         self._outbox.push(frame, envelope)
@@ -186,63 +244,44 @@ class ZmqBus:
         if self._up and self._link is not None:
             self._outbox.drain(self._link.send)
 
-    # --- what comes in
-
     def _pair(self, frame: bytes, envelope: bytes) -> None:
-        road = self._roads_in.get(frame)
+        self._heard = self._flushing = True  # the turn that delivers also sends the answers
+        if self._is_next_letter(frame, envelope):
+            return
         try:
-            kind, _, _, correlation, _, payload, _ = wire.unseal(envelope)
-            if kind == Kind.DATA:
-                if road is None:
-                    road = self._learn(frame)
-                letter, destination, source = road
-                self._heard = self._flushing = True  # the turn that delivers also sends the answers
-                self._exchange.call(letter, Letter(source, destination, payload, correlation))
-            else:
-                self._hear_broker(frame, kind, correlation, payload)
+            heard = self._roads.other(frame, envelope)
+            if heard is not None:
+                self._hear_broker(heard)
         except Malformed:
             self._dropped += 1
 
-    def _learn(self, frame: bytes) -> tuple[Callable[[Letter], None], str, str]:
-        destination, source = wire.ends(frame)
-        receiver = self._exchange.receiver(destination)
-        if receiver is None or not source:
-            raise Malformed("a letter to or from nobody", where=destination)
-        if len(self._roads_in) >= ROADS_MAX:
-            self._roads_in.clear()
-        road = self._roads_in[frame] = (receiver.letter, destination, source)
-        return road
+    def _hear_broker(self, envelope: Envelope) -> None:
+        if envelope.kind == Kind.WELCOME:
+            self._welcome(envelope.correlation, Welcome.decode(envelope.payload))
+        elif envelope.kind == Kind.NACK:
+            self._refused(envelope.correlation, Nack.decode(envelope.payload))
+        elif envelope.kind == Kind.BYE:
+            self._give_up(Bye.decode(envelope.payload).why)
 
-    def _hear_broker(self, frame: bytes, kind: int, correlation: int, payload: bytes) -> None:
-        destination, source = wire.ends(frame)
-        if source:
-            raise Malformed("a peer speaks like the broker", where=source)
-        receiver = self._exchange.receiver(destination)
-        if kind == Kind.NACK and receiver is not None:
-            nack = Nack.decode(payload)
-            self._exchange.call(receiver.undelivered, correlation, nack.destination, nack.why)
-        elif kind == Kind.GONE and receiver is not None:
-            gone = Gone.decode(payload)
-            self._push(wire.road("", destination), wire.seal(Kind.GONE, 0, 0, payload))
-            self._exchange.call(receiver.gone, gone.address, gone.unknown, gone.why)
-        elif destination:
-            raise Malformed("a word of the broker to nobody", where=destination)
-        elif kind == Kind.WELCOME:
-            self._welcome(correlation, Welcome.decode(payload))
-        elif kind == Kind.NACK:
-            self._refused(correlation, Nack.decode(payload))
-        elif kind == Kind.BYE:
-            self._give_up(Bye.decode(payload).why)
+    def _wake(self, seconds: float) -> None:
+        timer = self._timers.get("roads")
+        if timer is None or timer.when() > self._loop.time() + seconds:
+            self._timer("roads", seconds, self._tick)
+
+    def _tick(self) -> None:
+        self._timers.pop("roads", None)
+        self._roads.tick()
 
     # --- HELLO and its answers
 
     def _dial(self) -> None:
-        self._link = Link(self._context, self._endpoint, pair=self._pair, turn=self._turn, lost=self._on_lost)
+        proof = (Target.parse(self._endpoint), self._principal, self._secret)
+        self._link = Link(self._context, *proof, pair=self._pair, turn=self._turn, lost=self._on_lost)
         self._introduce()
 
     def _introduce(self) -> None:
         """HELLO with everything this bus has or wants; the last part's answer opens the road for letters."""
-        claims = tuple(self._mailboxes) + tuple(self._openings)
+        claims = (*self._mailboxes, *self._openings, *(self._leaving.keys() - self._openings.keys()))
         for start in range(0, max(1, len(claims)), CLAIMS_MAX):
             self._hello = next(self._ids)
             assert self._link is not None
@@ -260,18 +299,22 @@ class ZmqBus:
             opening = self._openings.pop(address, None)
             if opening is not None:
                 self._exchange.add(address, opening.receiver)
-                self._mailboxes[address] = OpenMailbox(address, self._send, self._close_mailbox)
+                self._mailboxes[address] = OpenMailbox(address, self)
+                self._roads.open(address, welcome.life)
                 _resolve(opening.opened, None)
         for address, refusal in welcome.refused.items():
             opening = self._openings.pop(address, None)
             if opening is not None:
                 _resolve(opening.opened, _address_error(address, refusal))
             elif address in self._mailboxes:
-                self._forget_mailbox(address, f"lost while the broker was away: {refusal.why}")
+                self._lose_mailbox(address, f"lost while the broker was away: {refusal.why}")
+            elif address in self._leaving:
+                self._abandon(address)
         if correlation == self._hello and not self._up:
             self._up = True
             self._cancel_timer("patience")
             _resolve(self._first, None)
+            self._roads.up(welcome.life)
             self._flush()
 
     def _refused(self, correlation: int, nack: Nack) -> None:
@@ -304,6 +347,8 @@ class ZmqBus:
         self._cancel_timer("hello")
         self._link = None
         self._heard = self._flushing = False
+        self._outbox.clear()
+        self._roads.down()
         if self._up:
             self._up = False
             self._timer("patience", self._patience, self._lose_patience)
@@ -325,12 +370,18 @@ class ZmqBus:
             _resolve(opening.opened, error)
         if not self._first.done():
             self._first.set_exception(error)
+        for address in self._mailboxes:
+            self._exchange.closed(address, self._roads.abandon(address), why)
         self._shut(why, 0, quiet=False)
         self._context.term()
 
     def _shut(self, why: str, linger: int, *, quiet: bool = True) -> None:
         self._closed = why
         self._up = False
+        self._ease()
+        for left in self._leaving.values():
+            _resolve(left, None)
+        self._leaving.clear()
         for name in list(self._timers):
             self._cancel_timer(name)
         for mailbox in self._mailboxes.values():
@@ -346,21 +397,23 @@ class ZmqBus:
             self._link.close(linger)
             self._link = None
 
-    def _close_mailbox(self, mailbox: OpenMailbox) -> None:
-        self._drop_mailbox(mailbox.address, "it was closed")
-
     def _drop_mailbox(self, address: str, why: str) -> None:
         if self._closed:
             return
         self._forget_mailbox(address, why)
-        self._push(wire.TO_BROKER, wire.seal(Kind.BYE, 0, 0, Bye((address,)).encode()))
+        if self._up:
+            self._push(wire.TO_BROKER, wire.seal(Kind.BYE, 0, 0, Bye((address,)).encode()))
+
+    def _lose_mailbox(self, address: str, why: str) -> None:
+        self._exchange.closed(address, self._roads.abandon(address), why)
+        self._forget_mailbox(address, why)
 
     def _forget_mailbox(self, address: str, why: str) -> None:
         mailbox = self._mailboxes.pop(address, None)
         if mailbox is not None:
             mailbox.invalidate(why)
         self._exchange.remove(address, why)
-        self._roads_in.clear()
+        self._roads.abandon(address)
 
     def _timer(self, name: str, seconds: float, callback: Callable[[], None]) -> None:
         self._cancel_timer(name)
@@ -379,6 +432,10 @@ def _address_error(address: str, refusal: Refusal) -> BusError:
     kinds = {"taken": AddressTaken, "rule": AddressForbidden}
     kind = kinds.get(refusal.code, AddressRefused)
     return kind("this address cannot be opened", where=address, why=refusal.why)
+
+
+def _new_stream() -> int:
+    return int.from_bytes(os.urandom(8)) or 1
 
 
 def _resolve(future: "asyncio.Future[None]", error: BusError | None) -> None:

@@ -76,12 +76,21 @@ class Envelope(NamedTuple):
 
 _FIXED = struct.Struct(">BBBBQBQBQB")
 _ARRAY6, _UINT64, _NIL = 0x96, 0xCF, 0xC0
+TAIL_MARKS: Final = (_UINT64, _UINT64, _NIL)
 UNPACK_ERRORS: Final = (ValueError, TypeError, OverflowError, msgpack.exceptions.UnpackException)
 """What msgpack raises on bytes it cannot read."""
 
+_HEAD = struct.Struct(">BBBBQ")
+_TAIL = struct.Struct(">BQBQB")
+HEAD_SIZE: Final = _HEAD.size
+HEADER_SIZE: Final = _FIXED.size
+"""Bytes of our fixed header."""
+
+_pack_tail = _TAIL.pack
+unpack_tail = _TAIL.unpack_from
+"""(mark, sequence, mark, correlation, nil) of a fixed header, at HEAD_SIZE."""
 _pack_fixed = _FIXED.pack
 _unpack_fixed = _FIXED.unpack_from
-_FIXED_SIZE = _FIXED.size
 
 
 def seal(
@@ -101,6 +110,16 @@ def seal(
     return _pack_fixed(_ARRAY6, VERSION, kind, _UINT64, stream, _UINT64, sequence, _UINT64, correlation, _NIL) + payload
 
 
+def head(kind: Kind, stream: int) -> bytes:
+    """The first HEAD_SIZE bytes of our fixed header: what all letters of a kind in a stream have in common."""
+    return _HEAD.pack(_ARRAY6, VERSION, kind, _UINT64, stream)
+
+
+def seal_letter(head: bytes, sequence: int, correlation: int, payload: bytes) -> bytes:
+    """An envelope behind a `head`; the same as `seal`, for the one path where microseconds count."""
+    return head + _pack_tail(_UINT64, sequence, _UINT64, correlation, _NIL) + payload
+
+
 def unseal(data: bytes) -> Envelope:
     """Take an envelope apart.
 
@@ -108,11 +127,11 @@ def unseal(data: bytes) -> Envelope:
         VersionMismatch: it is of another version.
         Malformed: it is no envelope.
     """
-    if len(data) >= _FIXED_SIZE:
+    if len(data) >= HEADER_SIZE:
         array, version, kind, mark, stream, mark2, sequence, mark3, correlation, nil = _unpack_fixed(data)
         marks = mark == mark2 == mark3 == _UINT64
         if array == _ARRAY6 and version == VERSION and marks and nil == _NIL and kind < 128:
-            return Envelope(kind, stream, sequence, correlation, b"", data[_FIXED_SIZE:])
+            return Envelope(kind, stream, sequence, correlation, b"", data[HEADER_SIZE:])
     return _unseal_foreign(data)
 
 

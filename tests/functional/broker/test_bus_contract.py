@@ -54,10 +54,11 @@ class TestBusContract:
             b = recorder()
             sender = await here.open("run/a", recorder())
             await there.open("run/b", b)
-            for number in range(2000):
+            for number in range(10_000):
+                await sender.room("run/b")
                 sender.send("run/b", b"%d" % number)
-            await b.wait("letter", 2000)
-            assert b.payloads == [b"%d" % number for number in range(2000)]
+            await b.wait("letter", 10_000)
+            assert b.payloads == [b"%d" % number for number in range(10_000)]
 
         tell(story)
 
