@@ -117,8 +117,8 @@ class _Determinisation:
         return View(self._role, 0, tuple(states))
 
     def _state(self, number: int) -> ViewState:
-        members = self._found[number]
-        first = self._agreed(number, sorted(members)) if len(members) > 1 else self._only(members)
+        members = sorted(self._found[number])
+        first = self._agreed(number, members) if len(members) > 1 else self._only(members)
         if first is None:
             return EndState()
         if len(members) == 1:
@@ -134,7 +134,7 @@ class _Determinisation:
         view = MappingProxyType(arms)
         return SendState(first.receiver, view) if first.sender == self._role else ReceiveState(first.sender, view)
 
-    def _only(self, members: _Set) -> Interaction | None:
+    def _only(self, members: list[int]) -> Interaction | None:
         for i in members:
             state = self._flow.states[i]
             if isinstance(state, Interaction):

@@ -1,0 +1,103 @@
+"""Everything that can be said of a protocol before it is run, in one report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from partyctl_actors.errors import ProjectionError, ProtocolError
+from partyctl_actors.protocol.compiler import compile_steps
+from partyctl_actors.protocol.exits import Finding, exits
+from partyctl_actors.protocol.nodes import Composite, Step, Steps
+from partyctl_actors.protocol.projection import Projector, View
+from partyctl_actors.protocol.protocol import Protocol
+from partyctl_actors.protocol.render import render, view_as_text
+from partyctl_actors.protocol.role import Role
+from partyctl_actors.protocol.rows import roles_of
+from partyctl_actors.protocol.steps import sequence
+
+
+@dataclass(frozen=True, slots=True)
+class RoleVerdict:
+    """Whether one role can follow the protocol: its view if so, why not otherwise."""
+
+    role: Role
+    view: View | None
+    refusal: ProjectionError | None
+
+    def __str__(self) -> str:
+        if self.view is not None:
+            return view_as_text(self.view)
+        return f"{self.role}: refused. {self.refusal}"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What `check` found.
+
+    Attributes:
+        protocol: the protocol; None if it was refused.
+        roles: the verdict for each role, in the order in which they are first written.
+        findings: errors first, then warnings.
+    """
+
+    protocol: Protocol | None
+    roles: tuple[RoleVerdict, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether it can be run; warnings do not count."""
+        return self.protocol is not None
+
+    def __str__(self) -> str:
+        parts = ["refused" if self.protocol is None else f"accepted, {self.protocol.id}"]
+        parts += [str(finding) for finding in self.findings]
+        if self.protocol is not None:
+            parts += ["", render(self.protocol)]
+        for verdict in self.roles:
+            parts += ["", str(verdict)]
+        return "\n".join(parts)
+
+
+def check(protocol: Protocol | Steps) -> Report:
+    """All verdicts about a protocol, or about steps that were not made one because they would be refused.
+
+    Unlike making a `Protocol`, which raises the first refusal, this goes on to the other roles.
+
+    Raises:
+        ProtocolError: what is given is not made of steps.
+    """
+    if isinstance(protocol, Protocol):
+        return _accepted(protocol)
+    try:
+        return _accepted(Protocol(protocol))
+    except ProjectionError:
+        return _refused(sequence(_steps(protocol), "check()"))
+    except ProtocolError as error:
+        if not isinstance(protocol, (Step, Composite, list, tuple)):
+            raise
+        return Report(None, (), (Finding("error", "malformed", error.what, error.where, None, error.fix),))
+
+
+def _steps(given: Steps) -> Steps:
+    return given.steps if isinstance(given, Composite) else given
+
+
+def _accepted(protocol: Protocol) -> Report:
+    verdicts = tuple(RoleVerdict(role, protocol.view(role), None) for role in protocol.roles)
+    return Report(protocol, verdicts, tuple(exits(protocol)))
+
+
+def _refused(steps: tuple[Step, ...]) -> Report:
+    projector = Projector(compile_steps(steps))
+    verdicts: list[RoleVerdict] = []
+    findings: list[Finding] = []
+    for role in roles_of(steps):
+        try:
+            verdicts.append(RoleVerdict(role, projector.view(role), None))
+        except ProjectionError as error:
+            verdicts.append(RoleVerdict(role, None, error))
+            findings.append(
+                Finding("error", "projection", f"{error.what}: {error.why}", error.where, role, error.recipe)
+            )
+    return Report(None, tuple(verdicts), tuple(findings))
