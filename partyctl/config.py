@@ -19,11 +19,13 @@ from partyctl.config_schema import (
     Resolve,
     RoleConfig,
     document,
+    examine,
     is_party_name,
     name_of,
     parse,
 )
 from partyctl.errors import ConfigError
+from partyctl_base.errors import PartyError
 from partyctl_base.paths import config_directory
 
 __all__ = [
@@ -34,18 +36,35 @@ __all__ = [
     "Listen",
     "PartyConfig",
     "RoleConfig",
+    "candidates",
     "check_enforceable",
+    "faults",
     "find",
     "is_party_name",
     "load",
     "parse",
     "party_name",
+    "values",
 ]
 
 FILE_NAME: Final = "party.toml"
 FILE_VARIABLE: Final = "PARTYCTL_FILE"
 FILE_MAX: Final = 1024 * 1024
 """Bytes; a larger file is no configuration but a mistake (`--file /dev/zero` must end)."""
+
+
+def candidates(file: Path | None = None, *, environ: Mapping[str, str] = os.environ) -> list[tuple[str, Path]]:
+    """Where a configuration may come from, best first: who names the file, and the file.
+
+    Args:
+        file: the file asked for.
+        environ: the environment.
+    """
+    named = environ.get(FILE_VARIABLE)
+    found = [("--file", file)] if file is not None else []
+    found += [(FILE_VARIABLE, Path(named))] if named else []
+    home = config_directory() / FILE_NAME
+    return [*found, ("the current directory", Path(FILE_NAME)), ("the user's configuration directory", home)]
 
 
 def find(file: Path | None = None, *, environ: Mapping[str, str] = os.environ) -> Path | None:
@@ -55,12 +74,8 @@ def find(file: Path | None = None, *, environ: Mapping[str, str] = os.environ) -
         file: the file asked for; it wins, whether it exists or not.
         environ: the environment.
     """
-    if file is not None:
-        return file
-    if named := environ.get(FILE_VARIABLE):
-        return Path(named)
-    candidates = (Path(FILE_NAME), config_directory() / FILE_NAME)
-    return next((path for path in candidates if path.exists()), None)
+    asked = ("--file", FILE_VARIABLE)
+    return next((path for who, path in candidates(file, environ=environ) if who in asked or path.exists()), None)
 
 
 def load(file: Path | None = None, *, resolve: Resolve | None = None) -> PartyConfig:
@@ -86,7 +101,31 @@ def party_name(file: Path | None = None) -> str:
     source = find(file)
     if source is None:
         return DEFAULT_PARTY
-    return name_of(document(_read(source), source.absolute()).root.table("party"))
+    return name_of(document(_read(source), source.absolute()))
+
+
+def faults(file: Path | None = None, *, resolve: Resolve | None = None) -> list[PartyError]:
+    """All that is wrong with the configuration that counts, in the order of its lines; empty if `up` would take it.
+
+    Arguments as for `load`.
+    """
+    source = find(file)
+    if source is None:
+        return []
+    try:
+        config, complaints = examine(_read(source), source.absolute(), resolve or _installed)
+    except ConfigError as error:
+        return [error]
+    return [*sorted(complaints, key=lambda complaint: complaint.line or 0), *_unenforceable(config)]
+
+
+def values(source: Path) -> Mapping[str, object]:
+    """What stands in a configuration file, whether it may stand there or not.
+
+    Raises:
+        ConfigError: the file cannot be read, or is not TOML.
+    """
+    return document(_read(source), source.absolute()).root.values
 
 
 def check_enforceable(config: PartyConfig) -> None:
@@ -96,29 +135,36 @@ def check_enforceable(config: PartyConfig) -> None:
         ConfinementRefused: the defaults or a role ask for a confinement that cannot be enforced here.
         ConfigError: the party shall listen on the network.
     """
-    file = str(config.source or "defaults")
-    _check_confinement(config.defaults.confinement, f"[defaults], {file}")
+    for error in _unenforceable(config):
+        raise error
+
+
+def _unenforceable(config: PartyConfig) -> list[PartyError]:
+    found = [_confinement_fault(config.defaults.confinement, f"[defaults], {config.source or 'defaults'}")]
     for role in config.roles.values():
         # A table lists guarantees, so it asks for confinement, whatever the default is.
         setting = role.confinement if isinstance(role.confinement, str | None) else "strict"
-        _check_confinement(setting, f"role {role.name}, {role.where}")
+        found.append(_confinement_fault(setting, f"role {role.name}, {role.where}"))
     if config.listen is not None:
-        raise ConfigError(
+        error = ConfigError(
             "this version listens on no network address",
             file=config.source,
             key="listen.url",
             fix="Remove the table [listen]; processes of this machine come in without it",
         )
+        found.append(error)
+    return [fault for fault in found if fault is not None]
 
 
-def _check_confinement(setting: str | None, where: str) -> None:
+def _confinement_fault(setting: str | None, where: str) -> PartyError | None:
     from partyctl_confinement.errors import ConfinementRefused
     from partyctl_confinement.policy import resolve
 
     try:
         resolve(setting)
     except ConfinementRefused as refused:
-        raise ConfinementRefused(refused.what, where=where, why=refused.why, fix=refused.fix) from None
+        return ConfinementRefused(refused.what, where=where, why=refused.why, fix=refused.fix)
+    return None
 
 
 def _read(source: Path) -> str:

@@ -1,4 +1,7 @@
-"""Reads values of known types out of a parsed TOML document; every complaint names file, line, key and a remedy."""
+"""Reads values of known types out of a parsed TOML document; every complaint names file, line, key and a remedy.
+
+A complaint is noted and reading goes on, so that one look at a file finds all that is wrong with it.
+"""
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,6 +34,7 @@ class Document:
 
     def __init__(self, text: str, values: Mapping[str, object], source: Path) -> None:
         self.source = source
+        self.complaints: list[ConfigError] = []
         self.root = Table(self, (), values)
         try:
             self._lines = key_lines(text)
@@ -44,7 +48,7 @@ class Document:
 
 
 class Table:
-    """One table of a document. Each reader gives None for a missing key and ConfigError for a value of another type."""
+    """One table of a document. Each reader gives None for a missing key, and for a value that it complains about."""
 
     def __init__(self, document: Document, path: KeyPath, values: Mapping[str, object]) -> None:
         self.document = document
@@ -65,25 +69,25 @@ class Table:
         line = self.document.line(self.path)
         return f"{self.document.source}:{line}" if line else str(self.document.source)
 
-    def error(self, key: str, what: str, *, why: str = "", fix: str = "") -> ConfigError:
-        """A complaint about `key` of this table; "" for the table itself."""
+    def complain(self, key: str, what: str, *, why: str = "", fix: str = "") -> None:
+        """Note what is wrong with `key` of this table; "" for the table itself."""
         path = (*self.path, key) if key else self.path
         spelled = ".".join(str(part) for part in path)
-        return ConfigError(
-            what, file=self.document.source, line=self.document.line(path), key=spelled, why=why, fix=fix
-        )
+        source, line = self.document.source, self.document.line(path)
+        self.document.complaints.append(ConfigError(what, file=source, line=line, key=spelled, why=why, fix=fix))
 
     def only(self, *known: str) -> None:
-        """Complain about the first key that is not known, naming the nearest that is."""
+        """Complain about every key that is not known, naming the nearest that is."""
         for key in self.values:
             if key not in known:
-                raise self.error(key, f"unknown key {key!r}", fix=_suggest(key, known))
+                self.complain(key, f"unknown key {key!r}", fix=_suggest(key, known))
 
     def text(self, key: str) -> str | None:
         """A string."""
         value = self._typed(key, str)
         if value is not None and "\0" in value:
-            raise self.error(key, "a NUL character cannot be passed on", fix="Remove it")
+            self.complain(key, "a NUL character cannot be passed on", fix="Remove it")
+            return None
         return value
 
     def flag(self, key: str) -> bool | None:
@@ -94,7 +98,8 @@ class Table:
         """A whole number, 1 or more."""
         value = self._typed(key, int)
         if value is not None and value < 1:
-            raise self.error(key, f"must be 1 or more, not {value}")
+            self.complain(key, f"must be 1 or more, not {value}")
+            return None
         return value
 
     def texts(self, key: str) -> tuple[str, ...] | None:
@@ -102,16 +107,18 @@ class Table:
         values = self._typed(key, list)
         if values is None:
             return None
-        for value in values:
-            if not isinstance(value, str):
-                raise self.error(key, f"must hold strings only, not {_kind(value)}")
+        other = next((value for value in values if not isinstance(value, str)), None)
+        if other is not None:
+            self.complain(key, f"must hold strings only, not {_kind(other)}")
+            return None
         return tuple(str(value) for value in values)
 
     def word(self, key: str, known: Sequence[str]) -> str | None:
         """One of a few words."""
         value = self.text(key)
         if value is not None and value not in known:
-            raise self.error(key, f"unknown value {value!r}", fix=_suggest(value, known))
+            self.complain(key, f"unknown value {value!r}", fix=_suggest(value, known))
+            return None
         return value
 
     def table(self, key: str) -> "Table | None":
@@ -121,29 +128,27 @@ class Table:
 
     def tables(self) -> "Iterator[Table]":
         """All entries, each of which must be a table."""
-        return (self.required_table(key) for key in self.values)
+        return (table for key in self.values if (table := self.table(key)) is not None)
 
-    def required_table(self, key: str, example: str = "{ ... }") -> "Table":
+    def required_table(self, key: str, example: str = "{ ... }") -> "Table | None":
         """A table that must be there; `example` shows one to who forgot it."""
-        table = self.table(key)
-        if table is None:
-            raise self.error(key, f"{key} is missing", fix=f"Add {key} = {example}")
-        return table
+        if key not in self.values:
+            self.complain(key, f"{key} is missing", fix=f"Add {key} = {example}")
+        return self.table(key)
 
-    def required_word(self, key: str, known: Sequence[str]) -> str:
+    def required_word(self, key: str, known: Sequence[str]) -> str | None:
         """One of a few words that must be there."""
-        word = self.word(key, known)
-        if word is None:
-            raise self.error(key, f"{key} is missing", fix=f"Add {key} = one of {', '.join(known)}")
-        return word
+        if key not in self.values:
+            self.complain(key, f"{key} is missing", fix=f"Add {key} = one of {', '.join(known)}")
+        return self.word(key, known)
 
     def is_table(self, key: str) -> bool:
         """Whether the key holds a table."""
         return isinstance(self.values.get(key), dict)
 
-    def is_count(self, key: str) -> bool:
-        """Whether the key holds a whole number, 1 or more."""
-        return type(self.values.get(key)) is int and self.count(key) is not None
+    def is_integer(self, key: str) -> bool:
+        """Whether the key holds a whole number."""
+        return type(self.values.get(key)) is int
 
     def _typed(self, key: str, kind: type[T]) -> T | None:
         value = self.values.get(key)
@@ -151,7 +156,8 @@ class Table:
             return None
         # TOML's booleans are no numbers, Python's are.
         if type(value) is not kind:
-            raise self.error(key, f"must be {_KINDS[kind]}, not {_kind(value)}")
+            self.complain(key, f"must be {_KINDS[kind]}, not {_kind(value)}")
+            return None
         return value
 
 

@@ -1,4 +1,4 @@
-"""What may stand in a `party.toml`, and the values it becomes. Pure: text in, a frozen `PartyConfig` out.
+"""What may stand in a `party.toml`, and the values it becomes. Pure: text in, values and complaints out.
 
 An unknown key is an error: a mistyped limit must not be no limit.
 """
@@ -26,6 +26,11 @@ Resolve: TypeAlias = Callable[[str], object]
 """Finds a provider by name among installed distributions; raises a `PartyError` if there is none."""
 
 NAME_RULE: Final = "Use at most 64 letters, digits and . _ -, with no dot first"
+
+ROLE_KEYS: Final = (
+    *("provider", "human", "transport", "model", "instructions", "cwd", "permissions", "approvals"),
+    *("confinement", "env", "options"),
+)
 
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
 _ROLE = re.compile(r"(?! )[^/*\x00-\x1f\x7f-\x9f]{1,100}(?<! )")
@@ -106,28 +111,43 @@ def parse(text: str, source: Path, resolve: Resolve) -> PartyConfig:
     """The configuration in `text`, which came from `source`.
 
     Raises:
-        ConfigError: it is not TOML, or says what it may not.
+        ConfigError: it is not TOML, or says what it may not; the first of all complaints.
     """
-    root = document(text, source).root
+    config, complaints = examine(text, source, resolve)
+    if complaints:
+        raise complaints[0]
+    return config
+
+
+def examine(text: str, source: Path, resolve: Resolve) -> tuple[PartyConfig, list[ConfigError]]:
+    """What is usable of `text`, and all that is wrong with it.
+
+    Raises:
+        ConfigError: it is not TOML.
+    """
+    read = document(text, source)
+    root = read.root
     root.only("party", "defaults", "roles", "limits", "listen")
     name, nodes = DEFAULT_PARTY, None
     if party := root.table("party"):
         party.only("name", "nodes")
-        name, nodes = name_of(party), party.count("nodes")
+        name, nodes = _name(party), party.count("nodes")
     defaults = Defaults()
     if table := root.table("defaults"):
         table.only("confinement")
         defaults = Defaults(table.word("confinement", CONFINEMENTS))
     roles = root.table("roles")
-    return PartyConfig(
+    cast = [_role(table, defaults, source.parent, resolve) for table in roles.tables()] if roles else []
+    config = PartyConfig(
         name=name,
         nodes=nodes,
         defaults=defaults,
-        roles={table.name: _role(table, defaults, source.parent, resolve) for table in roles.tables()} if roles else {},
+        roles={role.name: role for role in cast if role is not None},
         limits=_limits(root.table("limits")),
         listen=_listen(root.table("listen")),
         source=source,
     )
+    return config, read.complaints
 
 
 def document(text: str, source: Path) -> Document:
@@ -151,81 +171,97 @@ def document(text: str, source: Path) -> Document:
         raise ConfigError("not usable TOML", file=source, why="arrays or tables are nested too deeply") from None
 
 
-def name_of(party: Table | None) -> str:
-    """The party's name as its table gives it.
+def name_of(read: Document) -> str:
+    """The party's name as a document gives it.
 
     Raises:
         ConfigError: it is no usable name.
     """
-    name = party.text("name") if party else None
-    if party is None or name is None:
-        return DEFAULT_PARTY
-    if not is_party_name(name):
-        raise party.error("name", f"{name!r} cannot name a party", fix=NAME_RULE)
+    party = read.root.table("party")
+    name = _name(party) if party else DEFAULT_PARTY
+    if read.complaints:
+        raise read.complaints[0]
     return name
 
 
-def _role(table: Table, defaults: Defaults, directory: Path, resolve: Resolve) -> RoleConfig:
+def _name(party: Table) -> str:
+    name = party.text("name")
+    if name is not None and not is_party_name(name):
+        party.complain("name", f"{name!r} cannot name a party", fix=NAME_RULE)
+    return DEFAULT_PARTY if name is None else name
+
+
+def _role(table: Table, defaults: Defaults, directory: Path, resolve: Resolve) -> RoleConfig | None:
     if not _ROLE.fullmatch(table.name):
-        raise table.error("", f"{table.name!r} cannot name a role", fix="Use 1 to 100 characters without / and *")
+        table.complain("", f"{table.name!r} cannot name a role", fix="Use 1 to 100 characters without / and *")
     if "human" in table and "provider" in table:
-        raise table.error("human", "a provider and a person cannot both play a role", fix="Remove one of them")
+        table.complain("human", "a provider and a person cannot both play a role", fix="Remove one of them")
+        return None
     if "human" in table:
         table.only("human")
         return RoleConfig(table.name, table.where, directory, human=table.word("human", HUMANS))
-    table.only(
-        *("provider", "human", "transport", "model", "instructions", "cwd", "permissions", "approvals"),
-        *("confinement", "env", "options"),
-    )
+    table.only(*ROLE_KEYS)
     transport = table.word("transport", [kind.value for kind in TransportKind])
+    provider = _provider(table, resolve)
+    allowed = table.required_table("permissions", '{ mode = "bypass" }')
+    permissions = _permissions(allowed, directory) if allowed else None
+    approvals = table.required_word("approvals", [policy.value for policy in ApprovalPolicy])
     return RoleConfig(
         table.name,
         table.where,
         cwd=directory / (table.text("cwd") or "."),
-        provider=_provider(table, resolve),
+        provider=provider,
         transport=TransportKind(transport) if transport else None,
         model=table.text("model"),
         instructions=table.text("instructions") or "",
-        permissions=_permissions(table.required_table("permissions", '{ mode = "bypass" }'), directory),
-        approvals=ApprovalPolicy(table.required_word("approvals", [policy.value for policy in ApprovalPolicy])),
+        permissions=permissions,
+        approvals=ApprovalPolicy(approvals) if approvals else None,
         confinement=_confinement(table) or defaults.confinement,
         env=_env(table.table("env")),
         options=dict(options.values) if (options := table.table("options")) else {},
     )
 
 
-def _provider(table: Table, resolve: Resolve) -> str:
+def _provider(table: Table, resolve: Resolve) -> str | None:
+    if "provider" not in table:
+        table.complain("", "nobody plays this role", fix='Say who: provider = "claude", or human = "desk"')
     provider = table.text("provider")
     if provider is None:
-        raise table.error("", "nobody plays this role", fix='Say who: provider = "claude", or human = "desk"')
+        return None
     try:
         resolve(provider)
     except PartyError as error:
-        raise table.error("provider", error.what, why=error.why, fix=error.fix) from error
+        table.complain("provider", error.what, why=error.why, fix=error.fix)
     return provider
 
 
-def _permissions(table: Table, directory: Path) -> NativePermissions:
+def _permissions(table: Table, directory: Path) -> NativePermissions | None:
     table.only("mode", "writable_roots", "network")
-    mode = NativeMode(table.required_word("mode", [mode.value for mode in NativeMode]))
+    mode = table.required_word("mode", [mode.value for mode in NativeMode])
     roots = tuple(str(directory / root) for root in table.texts("writable_roots") or ())
+    network = table.flag("network") or False
+    if mode is None:
+        return None
     try:
-        return NativePermissions(mode, roots, table.flag("network") or False)
+        return NativePermissions(NativeMode(mode), roots, network)
     except (TypeError, ValueError) as error:
-        raise table.error("", str(error)) from None
+        table.complain("", str(error))
+        return None
 
 
 def _confinement(role: Table) -> Confinement | None:
-    if not role.is_table("confinement"):
+    table = role.table("confinement") if role.is_table("confinement") else None
+    if table is None:
         return role.word("confinement", CONFINEMENTS)
-    table = role.required_table("confinement")
     table.only("read", "write", "deny_read", "network", "allowed_domains", "memory_max", "pids_max", "env")
     for key in ("read", "write", "deny_read", "allowed_domains", "env"):
         table.texts(key)
     table.flag("network")
     table.count("pids_max")
-    if not table.is_count("memory_max") and (size := table.text("memory_max")) and not _BYTES.fullmatch(size):
-        raise table.error("memory_max", f"{size!r} is no size", fix='Give bytes, as 1073741824 or "1G"')
+    if table.is_integer("memory_max"):
+        table.count("memory_max")
+    elif (size := table.text("memory_max")) is not None and not _BYTES.fullmatch(size):
+        table.complain("memory_max", f"{size!r} is no size", fix='Give bytes, as 1073741824 or "1G"')
     return dict(table.values)
 
 
@@ -234,7 +270,7 @@ def _env(table: Table | None) -> dict[str, str]:
         return {}
     for name in table.values:
         if not name or "=" in name or "\0" in name:
-            raise table.error(name, f"{name!r} cannot name a variable", fix="Use letters, digits and _")
+            table.complain(name, f"{name!r} cannot name a variable", fix="Use letters, digits and _")
     return {name: table.text(name) or "" for name in table.values}
 
 
@@ -250,6 +286,8 @@ def _listen(table: Table | None) -> Listen | None:
         return None
     table.only("url")
     url = table.text("url")
-    if url is None or not re.fullmatch(r"tcp://[^/\s]+:[0-9]{1,5}", url):
-        raise table.error("url", "no address to listen on", fix='Give one like url = "tcp://127.0.0.1:7333"')
-    return Listen(url)
+    if url is not None and re.fullmatch(r"tcp://[^/\s]+:[0-9]{1,5}", url):
+        return Listen(url)
+    if url is not None or "url" not in table:
+        table.complain("url", "no address to listen on", fix='Give one like url = "tcp://127.0.0.1:7333"')
+    return None

@@ -2,7 +2,8 @@
 
 The lock is the truth, the socket only a door: a file left by a crash means nothing, a held lock without an answering
 socket means a host that is starting, busy or stopped, and the caller is told which. Messages are msgpack maps over a
-SOCK_SEQPACKET socket; the first in each direction is a hello that carries the version of this protocol.
+SOCK_SEQPACKET socket; the first in each direction is a hello that carries the version of this protocol. The hello, and
+`down` with its arguments, are the same in every version, so that a party can always be stopped.
 """
 
 import contextlib
@@ -18,10 +19,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from partyctl.errors import Condition, HostError, NotAnswering, NotRunning, Owner
+from partyctl.errors import Condition, HostError, NotAnswering, NotRunning, Owner, Unknown, VersionSkew
 from partyctl.maps import Map, pack, unpack
 from partyctl_base.channel import Channel, ChannelClosed, ChannelFault, Received
-from partyctl_base.paths import runtime_directory, socket_path
+from partyctl_base.paths import PathError, runtime_directory, socket_path
 from partyctl_base.process import is_alive
 
 LOCK_NAME: Final = "lock"
@@ -44,11 +45,15 @@ class Control:
     Attributes:
         party: the party's name.
         pid: the host's process id, as its hello gave it.
+        version: of the control protocol, likewise.
+        release: of partyctl, likewise; "" if it was not told.
     """
 
     def __init__(self, party: str, channel: Channel) -> None:
         self.party = party
         self.pid: int | None = None
+        self.version: object = None
+        self.release = ""
         self._channel = channel
 
     def greet(self, timeout: float) -> None:
@@ -56,17 +61,27 @@ class Control:
 
         Raises:
             NotAnswering: none came.
-            HostError: the host speaks another version of the protocol.
+            HostError: what came is no hello.
         """
         hello = self.request({"t": "hello", "version": CONTROL_VERSION}, timeout)
-        if hello.get("version") != CONTROL_VERSION or hello.get("t") != "hello":
-            raise HostError(
-                f'the host of party "{self.party}" speaks version {hello.get("version")} of the control protocol',
-                why=f"this is version {CONTROL_VERSION}",
-                fix="Use the partyctl that started it",
-            )
-        pid = hello.get("pid")
+        if hello.get("t") != "hello":
+            raise HostError(f'the host of party "{self.party}" sent what is no message of the control protocol')
+        pid, release = hello.get("pid"), hello.get("release")
         self.pid = pid if isinstance(pid, int) else None
+        self.version = hello.get("version")
+        self.release = release if isinstance(release, str) else ""
+
+    def check_version(self) -> None:
+        """Refuse a host of another version.
+
+        Raises:
+            VersionSkew: the host speaks another version of the protocol.
+        """
+        if self.version != CONTROL_VERSION:
+            from importlib.metadata import version
+
+            theirs = f"version {self.version}" + (f" (partyctl {self.release})" if self.release else "")
+            raise VersionSkew(self.party, theirs, f"version {CONTROL_VERSION} (partyctl {version('partyctl')})")
 
     def send(self, message: Mapping[str, object], timeout: float) -> None:
         """Send one request without waiting for its reply.
@@ -138,23 +153,33 @@ class Control:
         return NotAnswering(self.party, pid, condition(pid), seconds)
 
 
-def connect(party: str, timeout: float = 2.0) -> Control:
+def connect(party: str, timeout: float = 2.0, *, any_version: bool = False) -> Control:
     """Open a conversation with the host of `party`, waiting at most `timeout` seconds for one that is starting.
+
+    Args:
+        party: the party's name.
+        timeout: seconds.
+        any_version: for a caller that asks only for what every version knows, which is `down`.
 
     Raises:
         NotRunning: nobody holds the party's lock.
         NotAnswering: somebody does, and did not open the socket or say hello in time.
-        HostError: the host speaks another version of the protocol.
+        VersionSkew: the host speaks another version of the protocol.
+        Unknown: the lock cannot be looked at.
         PathError: the runtime directory cannot be used.
     """
-    path = socket_path(runtime_directory(party), CONTROL_NAME)
+    directory = runtime_directory(party)
+    try:
+        path = socket_path(directory, CONTROL_NAME)
+    except PathError:
+        raise NotRunning(party) from None  # no host can listen there, so there is none; `up` says what to do
     deadline = time.monotonic() + timeout
     while True:
         silence: NotAnswering | None = None
         sock = _open(path, max(_STEP, deadline - time.monotonic()))
         if sock is not None:
             try:
-                return _greeted(party, sock, max(_STEP, deadline - time.monotonic()))
+                return _greeted(party, sock, max(_STEP, deadline - time.monotonic()), any_version)
             except NotAnswering as error:
                 silence = error
         holder = owner(party)
@@ -167,10 +192,12 @@ def connect(party: str, timeout: float = 2.0) -> Control:
         time.sleep(_STEP)
 
 
-def _greeted(party: str, sock: socket.socket, timeout: float) -> Control:
+def _greeted(party: str, sock: socket.socket, timeout: float, any_version: bool) -> Control:
     control = Control(party, Channel(sock))
     try:
         control.greet(timeout)
+        if not any_version:
+            control.check_version()
     except BaseException:
         control.close()
         raise
@@ -182,9 +209,16 @@ def owner(party: str) -> Owner | None:
 
     The lock is probed only when the file names a living process. A probe holds it for an instant, in which a starting
     host would be refused; so a stale or empty file, as starters find it, is not probed.
+
+    Raises:
+        Unknown: the lock file is there and cannot be read.
+        PathError: the runtime directory cannot be used.
     """
     path = runtime_directory(party) / LOCK_NAME
-    found = _read_owner(path)
+    try:
+        found = _read_owner(path)
+    except OSError as error:
+        raise Unknown(party, path, error.strerror or str(error)) from None
     return found if found is not None and is_alive(found.pid) and is_held(path) else None
 
 
@@ -236,16 +270,20 @@ def condition(pid: int | None) -> Condition:
 
 def read_owner_pid(party: str) -> int | None:
     """The process named in the lock file, whether it holds the lock or not."""
-    found = _read_owner(runtime_directory(party) / LOCK_NAME)
+    try:
+        found = _read_owner(runtime_directory(party) / LOCK_NAME)
+    except OSError:
+        return None
     return found.pid if found else None
 
 
 def _read_owner(path: Path) -> Owner | None:
+    """The text of a lock file; None if there is no file, or its text is torn."""
     try:
         with path.open("rb") as stream:
             told = json.loads(stream.read(4096))
         return Owner(int(told["pid"]), str(told["party"]), str(told["started"]))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None
 
 

@@ -8,15 +8,43 @@ PartyError
 └─ HostError           the host of a party                                             (machine)
    ├─ NotRunning       there is none                                                   (caller)
    ├─ NotAnswering     there is one and it is silent: busy, stopped, starting or gone   (peer)
+   ├─ VersionSkew      there is one and it speaks another version of our protocol       (caller)
+   ├─ Unknown          it cannot be told whether there is one                           (machine)
    ├─ AlreadyRunning   another one holds the party's lock                              (caller)
    └─ StartFailed      a detached one ended before it was ready                        (machine)
 """
 
 from dataclasses import dataclass
+from enum import IntEnum
 from pathlib import Path
 from typing import ClassVar, Literal
 
 from partyctl_base.errors import PartyError, Whose
+
+
+class ExitCode(IntEnum):
+    """What the command line ends with: the one table of it. `EXIT_CODES` below says which error gives which."""
+
+    meaning: str
+
+    def __new__(cls, code: int, meaning: str) -> "ExitCode":
+        """A member: its code, and what that says to a person."""
+        member = int.__new__(cls, code)
+        member._value_ = code
+        member.meaning = meaning
+        return member
+
+    OK = 0, "done"
+    FAILED = 1, "a run or role failed"
+    USAGE = 2, "wrong usage"
+    NOT_RUNNING = 3, "not running (status --check)"
+    NOT_ANSWERING = 4, "the host does not answer, or it cannot be told whether there is one"
+    ALREADY_RUNNING = 5, "already running"
+    DEGRADED = 6, "degraded (status --check)"
+    REFUSED = 7, "configuration, protocol or confinement refused"
+    INTERRUPTED = 130, "ended by force, by Ctrl-C"
+    TERMINATED = 143, "ended by force, by SIGTERM"
+
 
 Condition = Literal["busy", "stopped", "starting", "gone"]
 """What the kernel says of a host that does not answer."""
@@ -150,6 +178,38 @@ class NotAnswering(HostError):
         self.condition = condition
 
 
+class VersionSkew(HostError):
+    """The host was started by another version of partyctl.
+
+    Args:
+        party: the party's name.
+        theirs, ours: the versions of the control protocol, and of partyctl where they are known.
+    """
+
+    whose: ClassVar[Whose] = "caller"
+
+    def __init__(self, party: str, theirs: str, ours: str) -> None:
+        super().__init__(
+            f'the host of party "{party}" speaks {theirs}, this is {ours}',
+            why="it was started by another version of partyctl",
+            fix="Stop it with: partyctl down, which works with any version. Then start it again with: partyctl up",
+        )
+        self.party = party
+
+
+class Unknown(HostError):
+    """It cannot be told whether a party runs, because its lock file cannot be looked at."""
+
+    def __init__(self, party: str, lock: Path, why: str) -> None:
+        super().__init__(
+            f'it cannot be told whether party "{party}" is running',
+            where=str(lock),
+            why=why,
+            fix="Make the file readable for you, or remove what stands in its place",
+        )
+        self.party = party
+
+
 class AlreadyRunning(HostError):
     """Another host holds this party's lock; `pid` is its process, None if it did not say in time."""
 
@@ -175,20 +235,22 @@ class StartFailed(HostError):
 
 
 # By dotted name, so that the table costs no import of the floors below. The nearest class of the error's own counts.
-EXIT_CODES: dict[str, int] = {
-    "partyctl_base.errors.PartyError": 1,
-    "partyctl.errors.NotRunning": 3,
-    "partyctl.errors.NotAnswering": 4,
-    "partyctl.errors.AlreadyRunning": 5,
-    "partyctl.errors.ConfigError": 7,
-    "partyctl.errors.ProgramError": 7,
-    "partyctl_base.paths.PathError": 7,
-    "partyctl_actors.errors.ProtocolError": 7,
-    "partyctl_confinement.errors.ConfinementRefused": 7,
-    "partyctl_plugins.errors.ProviderConflict": 7,
-    "partyctl_plugins.errors.ProviderNotFound": 7,
+EXIT_CODES: dict[str, ExitCode] = {
+    "partyctl_base.errors.PartyError": ExitCode.FAILED,
+    "partyctl.errors.NotRunning": ExitCode.NOT_RUNNING,
+    "partyctl.errors.NotAnswering": ExitCode.NOT_ANSWERING,
+    "partyctl.errors.VersionSkew": ExitCode.NOT_ANSWERING,
+    "partyctl.errors.Unknown": ExitCode.NOT_ANSWERING,
+    "partyctl.errors.AlreadyRunning": ExitCode.ALREADY_RUNNING,
+    "partyctl.errors.ConfigError": ExitCode.REFUSED,
+    "partyctl.errors.ProgramError": ExitCode.REFUSED,
+    "partyctl_base.paths.PathError": ExitCode.REFUSED,
+    "partyctl_actors.errors.ProtocolError": ExitCode.REFUSED,
+    "partyctl_confinement.errors.ConfinementRefused": ExitCode.REFUSED,
+    "partyctl_plugins.errors.ProviderConflict": ExitCode.REFUSED,
+    "partyctl_plugins.errors.ProviderNotFound": ExitCode.REFUSED,
 }
-"""Error class -> exit code. 2 is a usage error, 6 a degraded party, 130 and 143 an end forced by a signal."""
+"""Error class -> exit code. USAGE, DEGRADED and the codes of signals belong to no error of ours."""
 
 
 def told(error: BaseException) -> str:
@@ -204,4 +266,4 @@ def exit_code(error: BaseException) -> int:
     if isinstance(error, StartFailed):
         return error.code
     names = (f"{kind.__module__}.{kind.__qualname__}" for kind in type(error).__mro__)
-    return next((EXIT_CODES[name] for name in names if name in EXIT_CODES), 1)
+    return next((EXIT_CODES[name] for name in names if name in EXIT_CODES), ExitCode.FAILED)

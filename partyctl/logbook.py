@@ -32,6 +32,9 @@ RATE: Final = 256 * 1024
 BURST: Final = 1024 * 1024
 """Bytes that one process may write at once."""
 
+_LINE_COST = 200
+"""Bytes that each line counts beside its text: what it takes in the file, and the time it takes of the host."""
+
 _WRITERS_MAX = 4096
 """Processes whose rate is remembered; each worker is one, and their number in a party's life has no bound."""
 
@@ -234,7 +237,7 @@ class _Rate:
         if self.left < (BURST / 4 if self.refused else size):
             self.refused += 1
             return False
-        self.left -= size + 1
+        self.left -= size + _LINE_COST
         return True
 
 

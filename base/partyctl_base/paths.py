@@ -40,13 +40,21 @@ def runtime_directory(party: str) -> Path:
 
 def state_directory(party: str) -> Path:
     """The directory of what must survive a reboot (journals, logs), made if missing, 0700 and ours."""
-    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    base = os.environ.get("XDG_STATE_HOME") or _home() / ".local" / "state"
     return _private(Path(base) / "partyctl" / party)
 
 
 def config_directory() -> Path:
     """Where a user keeps a `party.toml` for every directory. Not made."""
-    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "partyctl"
+    return Path(os.environ.get("XDG_CONFIG_HOME") or _home() / ".config") / "partyctl"
+
+
+def _home() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError:
+        # A service or a container may run under a uid that has neither HOME nor an entry in the user database.
+        return Path("/")
 
 
 def socket_path(directory: Path, name: str) -> Path:

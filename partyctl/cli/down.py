@@ -1,7 +1,8 @@
 """Stop a party.
 
 Running runs get --timeout seconds to end; then, or at once with --now, they are cut off. The command waits until the
-host has ended and its lock is free, and shows what the host waits for. Stopping a party that does not run is a success.
+host has ended and its lock is free, and shows what the host waits for. Stopping a party that does not run is a
+success, and a host that was started by another version of partyctl is stopped as any other.
 
 Exit codes: 0 stopped, or was not running; 4 the host does not answer (the message says whether it is busy, stopped or
 gone, and what to do).
@@ -31,7 +32,7 @@ def command(file: Path | None, party: str | None, timeout: float, now: bool) -> 
     name = chosen_party(file, party)
     limit = (0.0 if now else timeout) + _MARGIN
     try:
-        with connect(name) as control:
+        with connect(name, any_version=True) as control:
             control.send({"t": "down", "timeout": timeout, "now": now}, limit)
             _watch(control, limit)
             pid = control.pid

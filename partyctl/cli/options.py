@@ -1,5 +1,6 @@
 """Options that several verbs share."""
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -19,17 +20,49 @@ def _checked(_context: click.Context, _option: click.Parameter, name: str | None
 
 
 def party_options(verb: F) -> F:
-    """Give a verb the options --file and --party, as the arguments `file` and `party`."""
-    named = click.option(
-        "--party", metavar="NAME", callback=_checked, help="The party's name; wins over the one in the file."
+    """Give a verb the options -f, --file and --party, as the arguments `file` and `party`."""
+    return _file_option("-f", "--file")(_party_option(verb))
+
+
+def long_party_options(verb: F) -> F:
+    """The same for a verb whose -f means --follow."""
+    return _file_option("--file")(_party_option(verb))
+
+
+def book_options(verb: F) -> F:
+    """Give a verb that shows a book the options --follow, --since and --json, as `follow`, `since` and `as_json`."""
+    followed = click.option("-f", "--follow", is_flag=True, help="Go on with what is added.")
+    begun = click.option(
+        "--since", metavar="WHEN", callback=_moment, help="Leave out what is older: 90s, 10m, 2h, 1d12h, or RFC 3339."
     )
-    found = click.option(
-        "-f",
-        "--file",
+    json = click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+    return followed(begun(json(verb)))
+
+
+def _party_option(verb: F) -> F:
+    return click.option(
+        "--party", metavar="NAME", callback=_checked, help="The party's name; wins over the one in the file."
+    )(verb)
+
+
+def _file_option(*names: str) -> Callable[[F], F]:
+    return click.option(
+        *names,
         type=click.Path(path_type=Path),
         help="The party.toml to use. Without it: PARTYCTL_FILE, ./party.toml, the user's configuration directory.",
     )
-    return found(named(verb))
+
+
+def _moment(_context: click.Context, _option: click.Parameter, given: str | None) -> str:
+    """When something was, in the form in which the books keep it; "" for always."""
+    if given is None:
+        return ""
+    from partyctl.cli.moments import moment
+
+    try:
+        return moment(given, time.time())
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 def chosen_party(file: Path | None, party: str | None) -> str:

@@ -22,7 +22,11 @@ class OutputError(PartyError):
 
 
 def say(line: str) -> None:
-    """A message for the person, on stderr."""
+    """A message for the person, on stderr, without secrets."""
+    # Compiling what secrets look like takes some milliseconds; a verb that says nothing does not pay for it.
+    from partyctl.masking import masked
+
+    line = masked(line)
     click.echo(f"partyctl: {line}", err=True)
 
 

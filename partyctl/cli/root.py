@@ -7,10 +7,8 @@ from collections.abc import Sequence
 import click
 
 from partyctl.cli.verbs import Verbs
-from partyctl.errors import exit_code, told
+from partyctl.errors import ExitCode, exit_code, told
 from partyctl_base.errors import PartyError
-
-INTERRUPTED = 130
 
 
 def _version(context: click.Context, _option: click.Parameter, asked: bool) -> None:
@@ -21,20 +19,23 @@ def _version(context: click.Context, _option: click.Parameter, asked: bool) -> N
         context.exit()
 
 
+_CODES = "; ".join(f"{code:d} {code.meaning}" for code in ExitCode)
+_HELP = f"""Run declared conversations between agents, people and programs.
+
+Exit codes: {_CODES}.
+"""
+
+
 @click.group(
     cls=Verbs,
+    help=_HELP,
     subcommand_metavar="VERB [ARGS]...",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Every verb explains itself: partyctl VERB --help",
 )
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version.")
 def partyctl() -> None:
-    """Run declared conversations between agents, people and programs.
-
-    Exit codes: 0 done; 1 a run or role failed; 2 wrong usage; 3 not running (status --check); 4 the host does not
-    answer; 5 already running; 6 degraded (status --check); 7 configuration, protocol or confinement refused; 130 or
-    143 ended by force.
-    """
+    """The verbs hang here; the text is `_HELP`."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -54,15 +55,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
             color=False if _colourless() else None,
         )
     except PartyError as error:
-        click.echo(f"partyctl: error: {told(error)}", err=True)
+        from partyctl.masking import masked
+
+        click.echo(f"partyctl: error: {masked(told(error))}", err=True)
         return exit_code(error)
     except click.ClickException as error:
         error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         click.echo("partyctl: interrupted", err=True)
-        return INTERRUPTED
-    return result if isinstance(result, int) else 0
+        return ExitCode.INTERRUPTED
+    return int(result) if isinstance(result, int) else ExitCode.OK
 
 
 def _colourless() -> bool:

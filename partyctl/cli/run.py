@@ -4,7 +4,6 @@ import asyncio
 import json
 import signal
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -41,13 +40,17 @@ def command(target: str, as_json: bool, file: Path | None, party: str | None) ->
     config = load(file)
     check_enforceable(config)
     show = show_json if as_json else show_text
-    with suppress(NotRunning), connect(chosen_party(file, party)) as control:
-        from partyctl.running import run_there
+    # Only this call may tell that there is no host: an error of the run itself must never start it a second time.
+    try:
+        control = connect(chosen_party(file, party))
+    except NotRunning:
+        from partyctl.running import run_here
 
+        return _until_signalled(run_here(path, name, config, show))
+    from partyctl.running import run_there
+
+    with control:
         return _until_signalled(run_there(control, path, name, config, show))
-    from partyctl.running import run_here
-
-    return _until_signalled(run_here(path, name, config, show))
 
 
 def show_json(event: Map) -> None:

@@ -5,8 +5,9 @@ as one n-th in each. Workers show their confinement; `unconfined` means that a w
 
 --json gives one document with schema_version 1: times in RFC 3339 (UTC), durations in seconds, memory in bytes.
 
-Exit codes: without --check 0 whether the party runs or not, 4 if its host does not answer. With --check 3 if it is not
-running, 4 if its host does not answer, 6 if it is not ready or a part or worker of it is in trouble.
+Exit codes: without --check 0 whether the party runs or not. With --check 3 if it is not running, 6 if it is not ready
+or a part or worker of it is in trouble. With and without it 4 if its host does not answer, was started by another
+version of partyctl, or cannot be looked for.
 """
 
 from collections.abc import Mapping
@@ -17,11 +18,11 @@ import click
 from partyctl.cli.options import chosen_party, party_options
 from partyctl.cli.output import duration, emit, emit_json, emit_table, printable, size
 from partyctl.control import connect, owner
-from partyctl.errors import HostError, NotAnswering, NotRunning, exit_code
+from partyctl.errors import ExitCode, HostError, NotAnswering, NotRunning, Unknown, VersionSkew, exit_code
 from partyctl.maps import Map, maps
+from partyctl.masking import masked_value
 
 SCHEMA_VERSION = 1
-DEGRADED = 6
 
 _HEALTHY_PARTS = ("ready", "running")
 _TROUBLED_WORKERS = ("failed", "limited", "needs login", "not responding")
@@ -48,11 +49,15 @@ def command(file: Path | None, party: str | None, as_json: bool, check: bool) ->
         if as_json:
             emit_json(absent(name, "not answering", error.pid))
         raise
+    except (Unknown, VersionSkew):
+        if as_json:
+            emit_json(absent(name, "unknown", None))
+        raise
     if as_json:
         emit_json(document)
     else:
         show(document)
-    return DEGRADED if check and troubles(document) else 0
+    return ExitCode.DEGRADED if check and troubles(document) else 0
 
 
 def fetch(party: str) -> Map:
@@ -69,7 +74,8 @@ def fetch(party: str) -> Map:
             if error.condition == "gone" and owner(party) is None:
                 raise NotRunning(party) from None
             raise
-    document = reply.get("status")
+    # A cause may quote what a provider said; a name or a number never looks like a secret.
+    document = masked_value(reply.get("status"))
     if not isinstance(document, dict):
         raise HostError("the host gave no status", why=str(reply.get("error", reply.get("t"))))
     return document
@@ -109,9 +115,14 @@ def show(document: Mapping[str, object]) -> None:
     parts = [(name, _map(document.get(name))) for name in ("broker", "launcher")]
     parts += [(_text(node, "name"), node) for node in maps(document.get("nodes"))]
     emit_table(
-        ("PROCESS", "PID", "STATE", "MEMORY", "RESTARTS", "RUNS"),
+        ("PROCESS", "PID", "STATE", "MEMORY", "RESTARTS", "RUNS", "LAST CAUSE"),
         [
-            (name, *_texts(part, "pid", "state"), size(part.get("memory")), *_texts(part, "restarts", "runs"))
+            (
+                name,
+                *_texts(part, "pid", "state"),
+                size(part.get("memory")),
+                *_texts(part, "restarts", "runs", "last_cause"),
+            )
             for name, part in parts
         ],
     )

@@ -5,10 +5,14 @@ summaries is read from the first lines of their files, and a verb's module is im
 """
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-VERBS = ("up", "down", "status", "run", "plugins")
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+VERBS = ("up", "down", "status", "run", "logs", "events", "config", "plugins")
 """In the order in which people meet them. Each is a module of this package with an object `command`."""
 
 _DIRECTORY = Path(__file__).parent
@@ -44,6 +48,13 @@ class Verbs(click.Group):
         """List the verbs without importing them."""
         with formatter.section("Verbs"):
             formatter.write_dl([(verb, summary(verb)) for verb in VERBS])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
+        """The verbs and options that begin so; no verb is imported for its summary."""
+        from click.shell_completion import CompletionItem
+
+        verbs = [CompletionItem(verb, help=summary(verb)) for verb in VERBS if verb.startswith(incomplete)]
+        return [*verbs, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
