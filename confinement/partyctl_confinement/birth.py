@@ -1,4 +1,4 @@
-"""Makes one worker: its pair, its pipes, its fork. It waits at a gate until its record is written."""
+"""Makes one worker: its pair, its pipe, its fork. It waits at its channel until its record is written."""
 
 import contextlib
 import os
@@ -29,18 +29,20 @@ class Parents:
 
 @dataclass(frozen=True, slots=True)
 class Born:
-    """A worker that was forked and waits at its gate. The descriptors are the caller's.
+    """A worker that was forked and waits. The descriptors are the caller's.
 
     Attributes:
         output: the reading end of its standard output and error.
-        end: the client's end of its pair.
-        gate: a byte written here lets it begin; closed without one, it ends.
+        end: the client's end of its pair; closed before `begin`, the worker ends.
     """
 
     pid: int
     output: int
     end: int
-    gate: int
+
+    def begin(self) -> None:
+        """Let it come to its main. Raises OSError if it is dead already."""
+        os.write(self.end, b"x")
 
 
 def fork(request: Spawn, parents: Parents, started: int) -> Born:
@@ -58,15 +60,15 @@ def fork(request: Spawn, parents: Parents, started: int) -> Born:
         near, far = Channel.pair()
         ours.callback(near.close)
         theirs.callback(far.close)
-        reading, writing = _pipe(ours, theirs)
-        waiting, opening = _pipe(theirs, ours)
+        reading, writing = os.pipe2(os.O_CLOEXEC)
+        ours.callback(os.close, reading)
+        theirs.callback(os.close, writing)
         os.set_blocking(reading, False)
         plan = child.ChildPlan(
             request=request,
             launcher=os.getpid(),
             channel=far.fileno(),
             output=writing,
-            gate=(waiting, opening),
             started=started,
             nofile=parents.nofile,
             area=parents.area,
@@ -77,15 +79,7 @@ def fork(request: Spawn, parents: Parents, started: int) -> Born:
         if pid == 0:
             child.run(plan)
         ours.pop_all()
-        return Born(pid, reading, near.detach(), opening)
-
-
-def _pipe(reader: contextlib.ExitStack, writer: contextlib.ExitStack) -> tuple[int, int]:
-    """A pipe whose ends are closed with one stack each."""
-    reading, writing = os.pipe2(os.O_CLOEXEC)
-    reader.callback(os.close, reading)
-    writer.callback(os.close, writing)
-    return reading, writing
+        return Born(pid, reading, near.detach())
 
 
 def _flush_output() -> None:

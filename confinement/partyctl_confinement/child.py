@@ -29,7 +29,6 @@ class ChildPlan:
         launcher: the pid of the launcher.
         channel: the descriptor of the worker's end of the pair.
         output: the descriptor that its standard output and error go to.
-        gate: the two ends of a pipe; a byte in it lets the worker begin.
         started: the descriptor on which it says that it does.
         nofile: the soft limit of open files that the launcher itself was started with.
         area: where the title goes.
@@ -40,7 +39,6 @@ class ChildPlan:
     launcher: int
     channel: int
     output: int
-    gate: tuple[int, int]
     started: int
     nofile: int
     area: TitleArea
@@ -76,12 +74,10 @@ def _take_place(plan: ChildPlan) -> None:
     place.reset_signals(program=bool(request.argv))
     # A foreign program does not expect children it never had: its orphans become the launcher's.
     place.take(launcher=plan.launcher, subreaper=not request.argv)
-    os.close(plan.gate[1])
     place.place_descriptors(plan.channel, plan.output, plan.started)
     if not request.argv and request.mode != EXEC:
         plan.area.write(title(request.name))
-    if not os.read(plan.gate[0], 1):
-        raise ProcessLookupError("the launcher took this worker back")
+    place.await_record()
     place.close_others(place.STARTED_FD + 1)
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (plan.nofile, hard))

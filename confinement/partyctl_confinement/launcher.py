@@ -87,6 +87,7 @@ class Launcher:
         self._selector = selectors.DefaultSelector()
         self._stop_by: float | None = None
         self._died = False
+        self._crowded = False
 
     def run(self) -> None:
         """Serve until the host stops this launcher or is gone, and no child is left."""
@@ -94,9 +95,9 @@ class Launcher:
         self._watch(self._host_pidfd, lambda _: self._stop())
         deaths = ChildDeaths()
         self._watch(deaths.fileno(), lambda _: self._mourn(deaths))
-        self._watch(self._nursery.starting.fileno(), lambda _: self._nursery.starting.hear())
         self._say(self._host, messages.ready(os.getpid()))
         while not self._finished():
+            self._await_room()
             pause = self._pause()
             ready = self._selector.select(pause)
             for key, events in ready:
@@ -113,7 +114,7 @@ class Launcher:
 
     def _pause(self) -> float | None:
         if len(self._waiting):
-            return 0.0 if self._nursery.starting.has_room(time.monotonic()) else _CROWDED
+            return _CROWDED if self._crowded else 0.0
         if self._nursery.busy:
             return _SOON
         return _TICK if len(self._nursery) or self._stop_by is not None else None
@@ -218,10 +219,22 @@ class Launcher:
 
     def _start_waiting(self) -> None:
         """Meet a few of the requests that wait."""
-        for _ in range(FORKS_AT_ONCE):
-            if not self._nursery.starting.has_room(time.monotonic()) or (taken := self._waiting.take()) is None:
+        for _ in range(min(FORKS_AT_ONCE, len(self._waiting))):
+            if not self._nursery.starting.has_room(time.monotonic()):
                 return
-            self._spawn(*taken)
+            taken = self._waiting.take()
+            if taken is not None:
+                self._spawn(*taken)
+
+    def _await_room(self) -> None:
+        """Watch for workers that come to their main, only while requests wait for it: each wakes the launcher up."""
+        starting = self._nursery.starting
+        crowded = len(self._waiting) > 0 and not starting.has_room(time.monotonic())
+        if crowded and not self._crowded:
+            self._watch(starting.fileno(), lambda _: None)
+        elif self._crowded and not crowded:
+            self._selector.unregister(starting.fileno())
+        self._crowded = crowded
 
     def _spawn(self, client: Peer, request: Spawn) -> None:
         try:

@@ -4,7 +4,6 @@ A limit that cannot be enforced is a refusal that names it, never a warning. A w
 soft and the hard one are the same, but for cpu_seconds, whose soft one tells by SIGXCPU and whose hard one kills.
 """
 
-import difflib
 import os
 import resource
 from collections.abc import Iterable, Mapping
@@ -78,6 +77,8 @@ def fault(limits: Mapping[str, int]) -> str:
     for name, value in limits.items():
         kind = KINDS.get(name)
         if kind is None:
+            import difflib  # only for a mistake: every worker would carry it
+
             near = difflib.get_close_matches(name, KINDS, 1)
             meant = f"; {near[0]} is the nearest" if near else ""
             return f"there is no limit {name!r}{meant}; the limits are {', '.join(KINDS)}"

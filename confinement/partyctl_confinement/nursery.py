@@ -20,7 +20,7 @@ from partyctl_confinement.birth import Parents
 from partyctl_confinement.endings import NOTHING_HIT, Ending, Hit, explain
 from partyctl_confinement.errors import SpawnRefused
 from partyctl_confinement.oom import OomCounter
-from partyctl_confinement.reaper import kill_tree
+from partyctl_confinement.reaper import kill_tree, parent_and_start
 from partyctl_confinement.requests import FORK, Spawn
 from partyctl_confinement.starting import Starting
 from partyctl_confinement.tail import Tail
@@ -139,14 +139,13 @@ class Nursery:
         self.starting.add(born.pid, time.monotonic())
         try:
             self._record(born.pid)
-            os.write(born.gate, b"x")
         except OSError as error:
             # Unrecorded, it could outlive a killed party unseen.
             os.close(born.end)
             self.kill(worker, "killed")
             raise SpawnRefused("the worker's spawn record cannot be written", why=error.strerror or "") from error
-        finally:
-            os.close(born.gate)
+        with contextlib.suppress(OSError):  # killed by somebody in between: its exit notice comes
+            born.begin()
         return worker, born.end
 
     def impossible(self, request: Spawn) -> str:
@@ -160,9 +159,9 @@ class Nursery:
         return limits.impossible(request.limits, limits.Machine.of_this_process(), fork=request.mode == FORK)
 
     def _record(self, pid: int) -> None:
-        started = process.start_time(pid)
-        if self._records is not None and started is not None:
-            records.write(self._records, process.ProcessIdentity(pid, started, self._boot))
+        found = parent_and_start(pid) if self._records is not None else None
+        if self._records is not None and found is not None:
+            records.write(self._records, process.ProcessIdentity(pid, found[1], self._boot))
 
     def kill(self, worker: Worker, cause: str) -> None:
         """Kill the worker with its whole tree; its end comes by `collect`. Nothing happens if it is dead already."""

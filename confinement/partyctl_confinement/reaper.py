@@ -55,7 +55,7 @@ class LinuxProcesses:
         except OSError:
             return None
         try:
-            found = _parent_and_start(pid)
+            found = parent_and_start(pid)
             if found is None or parent not in (None, found[0]) or started not in (None, found[1]):
                 return None
             signal.pidfd_send_signal(pidfd, number)
@@ -251,7 +251,8 @@ def reap_records(directory: Path, *, timeout: float = 3.0) -> Reaped:
     return Reaped(tuple(killed), tuple(left), tuple(stale), foreign)
 
 
-def _parent_and_start(pid: int) -> tuple[int, int] | None:
+def parent_and_start(pid: int) -> tuple[int, int] | None:
+    """The parent of `pid` and when it started, in clock ticks since boot; None if there is no such process."""
     try:
         descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
     except (FileNotFoundError, ProcessLookupError):

@@ -18,7 +18,7 @@ _PID: Final = struct.Struct("=i")
 
 
 class Starting:
-    """Hears, on one pipe for all workers, who came to its main.
+    """Hears, on one pipe for all workers, who came to its main. It must be watched only by whoever waits for room.
 
     Attributes:
         writing: the end that each worker gets, and writes its pid to.
@@ -33,6 +33,7 @@ class Starting:
 
     def has_room(self, now: float) -> bool:
         """Whether another worker may be forked, at `now` in monotonic seconds."""
+        self._hear()
         late = [pid for pid, until in self._until.items() if until <= now]
         for pid in late:
             del self._until[pid]
@@ -46,7 +47,7 @@ class Starting:
         """A worker came to its main, or died before."""
         self._until.pop(pid, None)
 
-    def hear(self) -> None:
+    def _hear(self) -> None:
         """Take what the workers wrote. A pid that nobody waits for means nothing."""
         with contextlib.suppress(BlockingIOError):
             heard = os.read(self._reading, 1024 * _PID.size)
