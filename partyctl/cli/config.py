@@ -2,6 +2,8 @@
 
 `config check` reads the file as `partyctl up` would, and lists everything that is wrong with it. `config show` tells
 which file won, and what it says.
+
+Exit codes: 0; 7 the file cannot be used.
 """
 
 from pathlib import Path

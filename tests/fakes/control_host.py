@@ -52,8 +52,8 @@ class FakeHost:
     Args:
         directory: the party's runtime directory.
         behaviour: "answers", "silent" (accepts, says nothing), "doorless" (holds the lock, has no socket), "foreign"
-            (another protocol version), "hangs up" (closes after the hello), "babbles" (answers what is no message),
-            "stays" (accepts down and goes on).
+            (another protocol version), "mumbles" (answers the hello with something else), "hangs up" (closes after
+            the hello), "babbles" (answers what is no message), "stays" (accepts down and goes on).
         status: the status document it gives.
     """
 
@@ -118,8 +118,12 @@ class _Program:
             if self.behaviour == "silent":
                 time.sleep(60)
             if request["t"] == "hello":
-                version = 99 if self.behaviour == "foreign" else 1
-                self.say(connection, {"t": "hello", "version": version, "pid": os.getpid(), "party": "p"})
+                hello = {"t": "hello", "version": 1, "pid": os.getpid(), "party": "p"}
+                if self.behaviour == "foreign":
+                    hello |= {"version": 99, "release": "9.9"}
+                if self.behaviour == "mumbles":
+                    hello = {"t": "er"}
+                self.say(connection, hello)
                 if self.behaviour == "hangs up":
                     return
             elif self.behaviour == "babbles":

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from partyctl.config import PartyConfig, check_enforceable, find, load, party_name
+from partyctl.config import PartyConfig, candidates, check_enforceable, faults, find, load, party_name, values
 from partyctl.errors import ConfigError, exit_code
 from partyctl_confinement.errors import ConfinementRefused
 
@@ -130,3 +130,76 @@ def test_listening_is_refused_as_long_as_nobody_would_listen(places: Path) -> No
     file = write(places / "p.toml", '[listen]\nurl = "tcp://127.0.0.1:7333"\n')
     with pytest.raises(ConfigError, match=r"listen\.url"):
         check_enforceable(load(file))
+
+
+MISTAKES = """
+[party]
+nods = 2
+name = 3
+[rols]
+[roles.Writer]
+provider = "scriptd"
+permissions = { mode = "bypas" }
+approvals = "deny"
+confinement = "strict"
+[roles.Reviewer]
+human = "deks"
+[limits]
+workers = "3"
+[listen]
+url = "tcp://127.0.0.1:1"
+"""
+
+
+def test_all_that_is_wrong_with_a_file_is_found_at_once(places: Path) -> None:
+    file = write(places / "party.toml", MISTAKES)
+    told = [(getattr(fault, "line", None), str(fault)) for fault in faults(file)]
+    assert [line for line, _ in told] == [3, 4, 5, 7, 8, 12, 14, None, None]
+    texts = [text for _, text in told]
+    nearest = [
+        "'nodes'",
+        "a string",
+        "'roles'",
+        "'scripted'",
+        "'bypass'",
+        "'desk'",
+        "an integer",
+        "strict",
+        "listen.url",
+    ]
+    assert [near for near, text in zip(nearest, texts, strict=True) if near not in text] == []
+    assert f"role Writer, {file}:6" in texts[-2]
+
+
+def test_nothing_is_wrong_with_what_up_would_take(places: Path) -> None:
+    assert faults(write(places / "ok.toml", f"[roles.W]\n{AGENT}")) == []
+    assert faults() == []
+
+
+@pytest.mark.parametrize("text", ["a = [", "a = 1\na = 2"])
+def test_a_file_that_is_no_toml_has_one_fault(places: Path, text: str) -> None:
+    (fault,) = faults(write(places / "x.toml", text))
+    assert isinstance(fault, ConfigError)
+    assert fault.line
+
+
+def test_a_fault_is_told_once_and_not_for_what_follows_from_it(places: Path) -> None:
+    file = write(places / "party.toml", "[roles.W]\nprovider = 3\npermissions = 3\napprovals = 3\n[listen]\nurl = 3\n")
+    assert [getattr(fault, "line", None) for fault in faults(file)] == [2, 3, 4, 6]
+
+
+def test_the_places_of_a_configuration_are_told_best_first(places: Path) -> None:
+    asked, named = Path("/asked.toml"), "/named.toml"
+    found = candidates(asked, environ={"PARTYCTL_FILE": named})
+    assert [who for who, _ in found] == [
+        "--file",
+        "PARTYCTL_FILE",
+        "the current directory",
+        "the user's configuration directory",
+    ]
+    assert [str(path) for _, path in found[:3]] == ["/asked.toml", "/named.toml", "party.toml"]
+    assert [who for who, _ in candidates(environ={})] == ["the current directory", "the user's configuration directory"]
+
+
+def test_what_stands_in_a_file_can_be_seen_even_if_it_is_wrong(places: Path) -> None:
+    assert values(write(places / "x.toml", "[party]\nnods = 2\n")) == {"party": {"nods": 2}}

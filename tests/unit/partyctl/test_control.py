@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from partyctl.control import Control, await_free, condition, connect, is_held, owner
-from partyctl.errors import HostError, NotAnswering, NotRunning
+from partyctl.errors import HostError, NotAnswering, NotRunning, Unknown, VersionSkew
 from partyctl_base.channel import Channel
-from partyctl_base.paths import PathError
 from tests.fakes.control_host import STATUS, FakeHost
 
 DEAD_PID = 2**22 + 1  # above the largest pid the kernel gives
@@ -69,9 +68,22 @@ def test_a_host_without_a_socket_is_waited_for_and_then_starting(runtime: Path) 
     assert caught.value.condition == "starting"
 
 
-def test_a_host_of_another_protocol_version_is_refused(runtime: Path) -> None:
-    with FakeHost(runtime / "p", "foreign"), pytest.raises(HostError, match=r"version 99.*this is version 1"):
+def test_a_host_of_another_protocol_version_is_refused_with_both_versions_and_what_to_do(runtime: Path) -> None:
+    told = r'"p" speaks version 99 \(partyctl 9\.9\), this is version 1 \(partyctl 0\..*partyctl down.*partyctl up'
+    with FakeHost(runtime / "p", "foreign"), pytest.raises(VersionSkew, match=told):
         connect("p")
+
+
+def test_a_host_of_another_protocol_version_can_be_asked_what_every_version_knows(runtime: Path) -> None:
+    with FakeHost(runtime / "p", "foreign"), connect("p", any_version=True) as control:
+        assert (control.version, control.release) == (99, "9.9")
+        control.send({"t": "down", "timeout": 1, "now": True}, 5)
+        assert [reply["t"] for reply in control.replies(5)] == ["progress", "done"]
+
+
+def test_a_first_answer_that_is_no_hello_is_an_error_in_any_version(runtime: Path) -> None:
+    with FakeHost(runtime / "p", "mumbles"), pytest.raises(HostError, match="no message of the control protocol"):
+        connect("p", any_version=True)
 
 
 def test_a_host_that_hangs_up_instead_of_answering_is_told_from_an_answer(runtime: Path) -> None:
@@ -147,7 +159,18 @@ def test_the_kernel_says_what_is_the_matter_with_a_process() -> None:
     assert condition(None) == "gone"
 
 
-def test_a_runtime_directory_too_deep_for_a_socket_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_no_socket_can_be_there_is_no_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PARTYCTL_RUNTIME_DIR", str(tmp_path / ("d" * 100)))
-    with pytest.raises(PathError, match="107"):
+    with pytest.raises(NotRunning):
+        connect("p")
+
+
+def test_a_lock_that_cannot_be_read_says_nothing_about_a_host(runtime: Path) -> None:
+    lock = runtime / "p" / "lock"
+    lock.mkdir(parents=True)
+    with pytest.raises(Unknown, match=rf'cannot be told whether party "p" is running \({lock}\): Is a directory'):
+        owner("p")
+    lock.rmdir()
+    lock.symlink_to("lock")
+    with pytest.raises(Unknown, match="symbolic links"):
         connect("p")

@@ -3,15 +3,19 @@ from pathlib import Path
 
 import pytest
 
+from partyctl.cli.root import partyctl
 from partyctl.errors import (
     EXIT_CODES,
     AlreadyRunning,
     ConfigError,
+    ExitCode,
     HostError,
     NotAnswering,
     NotRunning,
     Owner,
     StartFailed,
+    Unknown,
+    VersionSkew,
     exit_code,
 )
 from partyctl_base.errors import PartyError
@@ -30,6 +34,8 @@ def test_every_class_in_the_table_exists_and_is_ours(name: str) -> None:
         (HostError("x"), 1),
         (NotRunning("p"), 3),
         (NotAnswering("p", 1, "busy", 2), 4),
+        (VersionSkew("p", "version 2", "version 1"), 4),
+        (Unknown("p", Path("/lock"), "Permission denied"), 4),
         (AlreadyRunning("p", None), 5),
         (ConfigError("x"), 7),
         (StartFailed("x", 6), 6),
@@ -38,6 +44,12 @@ def test_every_class_in_the_table_exists_and_is_ours(name: str) -> None:
 )
 def test_each_error_has_its_exit_code(error: Exception, code: int) -> None:
     assert exit_code(error) == code
+
+
+def test_every_exit_code_has_its_meaning_and_the_help_tells_them_all() -> None:
+    assert [int(code) for code in ExitCode] == [0, 1, 2, 3, 4, 5, 6, 7, 130, 143]
+    told = " ".join((partyctl.help or "").split())
+    assert all(f"{code:d} {code.meaning}" in told for code in ExitCode)
 
 
 def test_a_subclass_goes_by_its_nearest_class_in_the_table() -> None:
