@@ -14,7 +14,9 @@ from partyctl_broker.errors import (
     BusTimeout,
     EndpointError,
     HelloRefused,
+    KeyRefused,
     LetterRefused,
+    MemoryExceeded,
 )
 from partyctl_broker.local import LocalBus
 from partyctl_broker.port import Bus, ConfirmedReceiver, Letter, Mailbox, Receiver
@@ -31,9 +33,11 @@ __all__ = [
     "ConfirmedReceiver",
     "EndpointError",
     "HelloRefused",
+    "KeyRefused",
     "Letter",
     "LetterRefused",
     "LocalBus",
     "Mailbox",
+    "MemoryExceeded",
     "Receiver",
 ]

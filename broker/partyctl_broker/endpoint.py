@@ -3,6 +3,7 @@
 import contextlib
 import os
 import stat
+from dataclasses import dataclass
 from typing import Final
 
 from partyctl_base.paths import SOCKET_PATH_MAX
@@ -10,6 +11,47 @@ from partyctl_broker.errors import EndpointError
 
 _IPC: Final = "ipc://"
 _TCP: Final = "tcp://"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """An endpoint as a peer is given it.
+
+    Args:
+        endpoint: as ZeroMQ takes it.
+        key: the broker's public key, 32 bytes, on tcp; empty on ipc.
+    """
+
+    endpoint: str
+    key: bytes = b""
+
+    @staticmethod
+    def parse(endpoint: str) -> "Target":
+        """From `ipc://PATH` or `tcp://KEY@ADDRESS:PORT`, with the broker's public key in hexadecimal.
+
+        Raises:
+            EndpointError: it is neither, or the path is too long.
+        """
+        if ipc_path(endpoint) is not None:
+            return Target(endpoint)
+        key, at, address = endpoint.removeprefix(_TCP).rpartition("@")
+        try:
+            raw = bytes.fromhex(key)
+        except ValueError:
+            raw = b""
+        if not at or len(raw) != 32:
+            raise EndpointError(
+                "a tcp endpoint does not name the broker's key",
+                where=endpoint,
+                why="without it nobody knows who answers there",
+                fix="Use tcp://KEY@ADDRESS:PORT, as the host prints it",
+            )
+        return Target(_TCP + address, raw)
+
+    @staticmethod
+    def write(url: str, key: bytes) -> str:
+        """The endpoint to give to a peer of a broker that listens at a tcp `url` with a public `key`."""
+        return f"{_TCP}{key.hex()}@{url.removeprefix(_TCP)}"
 
 
 def ipc_path(endpoint: str) -> str | None:

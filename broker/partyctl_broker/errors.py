@@ -2,7 +2,7 @@
 
 BusError(PartyError)
 ├─ BusClosed            this end was closed, or gave up on the broker
-├─ BusFull              more letters wait for the broker than this end keeps
+├─ BusFull              more letters wait for a destination, or for all, than this end keeps
 ├─ BusTimeout           the broker did not answer in time
 ├─ LetterRefused        the letter itself cannot be sent: too large, or to no possible address
 ├─ HelloRefused         the broker does not know this principal, or not by this secret or version
@@ -10,6 +10,8 @@ BusError(PartyError)
 │  ├─ AddressTaken      a living peer has it
 │  └─ AddressForbidden  no rule of the principal covers it
 ├─ EndpointError        the endpoint cannot be bound or reached by its name
+├─ KeyRefused           a key cannot be added, read or revoked
+├─ MemoryExceeded       the broker has more memory than it may; ends it, and its host starts it again
 └─ Malformed            bytes that no peer of ours sends; never leaves the package
    └─ VersionMismatch   an envelope of another version of the wire
 """
@@ -32,7 +34,7 @@ class BusClosed(BusError):
 
 
 class BusFull(BusError):
-    """More letters wait for the broker than this end keeps; nothing was queued."""
+    """More letters wait for a destination, or for all together, than this end keeps; nothing was queued."""
 
     whose: ClassVar[Whose] = "peer"
 
@@ -69,6 +71,31 @@ class AddressForbidden(AddressRefused):
 
 class EndpointError(BusError):
     """The endpoint cannot be used: its path is too long, occupied, or of an unknown kind."""
+
+
+class KeyRefused(BusError):
+    """A key cannot be added, read or revoked."""
+
+    whose: ClassVar[Whose] = "caller"
+
+
+class MemoryExceeded(BusError):
+    """The broker has more memory than it may.
+
+    Args:
+        resident: bytes that it has.
+        limit: bytes that it may have.
+    """
+
+    whose: ClassVar[Whose] = "peer"
+
+    def __init__(self, resident: int, limit: int) -> None:
+        super().__init__(
+            f"the broker has {resident >> 20} MiB of memory, its limit is {limit >> 20} MiB",
+            why="a peer sends faster than can be passed on, or one message without an end",
+            fix="Peers send again what was under way. If it happens again, look for the peer that floods",
+        )
+        self.resident, self.limit = resident, limit
 
 
 class Malformed(BusError):

@@ -7,12 +7,17 @@ ZeroMQ would reconnect and send what it still holds to a broker that has not hea
 
 import asyncio
 import itertools
+import struct
 from collections.abc import Callable, Sequence
 from typing import Final, cast
 
 import zmq
 
 from partyctl_broker import wire
+from partyctl_broker.control import Nack
+from partyctl_broker.endpoint import Target
+from partyctl_broker.keys import encode_z85
+from partyctl_broker.wire import Kind
 
 QUEUE_MAX: Final = 1000
 """Messages that ZeroMQ keeps in each direction."""
@@ -21,6 +26,20 @@ TURN: Final = 64
 RETRY_FIRST: Final = 20
 RETRY_LAST: Final = 500
 """Milliseconds between two attempts to reach a broker that is not there."""
+RETRY_REFUSED: Final = 0.1
+"""Seconds until the next attempt after a refused handshake: a new broker may not know its principals yet."""
+HEARTBEAT: Final = 15_000
+HEARTBEAT_LIMIT: Final = 45_000
+"""Milliseconds between two heartbeats on tcp, and without one until the connection is over. None on ipc."""
+CROWDED: Final = 500
+"""The status of a handshake that was refused because the broker has no room for anybody."""
+REASONS: Final = {
+    "principal": "the principal is unknown, or its secret is wrong",
+    "descriptors": "the broker has no descriptor left for another peer",
+}
+_EVENT: Final = struct.Struct("=Hi")
+_DISCONNECTED: Final = int(zmq.EVENT_DISCONNECTED)
+_REFUSED: Final = int(zmq.EVENT_HANDSHAKE_FAILED_AUTH)
 
 # Plain numbers: each use of an enum member in an expression, or as an argument of the C socket, costs 1 to 2 us.
 _WAIT_NOT = int(zmq.NOBLOCK)
@@ -36,7 +55,9 @@ class Link:
 
     Args:
         context: where the sockets live.
-        endpoint: where the broker listens.
+        target: where the broker listens, and how to know it.
+        principal: whom the handshake is for.
+        secret: what proves it, 32 bytes: its secret on ipc, its secret key on tcp.
         pair: called with (address frame, envelope) for each pair that comes in.
         turn: called after a turn in which something may have changed: mail was read, or there is room to send.
         lost: called once, when the connection is over and what it brought has been read.
@@ -45,7 +66,9 @@ class Link:
     def __init__(
         self,
         context: "zmq.Context[zmq.Socket[bytes]]",
-        endpoint: str,
+        target: Target,
+        principal: str,
+        secret: bytes,
         *,
         pair: Callable[[bytes, bytes], None],
         turn: Callable[[], None],
@@ -62,8 +85,9 @@ class Link:
             (zmq.RECONNECT_IVL_MAX, RETRY_LAST),
         ):
             self._socket.setsockopt(option, value)
+        _prove(self._socket, target, principal, secret)
         name = f"inproc://monitor-{next(_NUMBERS)}"
-        self._socket.monitor(name, zmq.EVENT_DISCONNECTED)
+        self._socket.monitor(name, _DISCONNECTED | _REFUSED)
         self._monitor = context.socket(zmq.PAIR)
         self._monitor.connect(name)
         # The bare methods of the C socket: the public ones add a Python call and a type check per frame.
@@ -72,7 +96,7 @@ class Link:
         self._send: Callable[[bytes, int], object] = super(zmq.Socket, self._socket).send
         self._closed = False
         self._again = False
-        self._socket.connect(endpoint)
+        self._socket.connect(target.endpoint)
         self._watched = (self._option(zmq.FD), cast(int, self._monitor.getsockopt(zmq.FD)))
         self._loop.add_reader(self._watched[0], self._ready)
         self._loop.add_reader(self._watched[1], self._disconnected)
@@ -89,6 +113,11 @@ class Link:
         except zmq.ZMQError:
             return False
         return True
+
+    def sent(self) -> None:
+        """To be called after sending outside of `turn`: that may have eaten the wake-up of mail that came meanwhile."""
+        if not self._closed and self._option(_EVENTS) & _READABLE:
+            self._look_again()
 
     def close(self, linger: int = 0) -> None:
         """Close, and go on sending what was handed over for at most `linger` milliseconds. Idempotent."""
@@ -142,11 +171,33 @@ class Link:
         if self._closed:
             return
         try:
-            self._monitor.recv_multipart(_WAIT_NOT)
+            event, status = _EVENT.unpack(self._monitor.recv_multipart(_WAIT_NOT)[0])
         except zmq.Again:
+            return
+        if event == _REFUSED:
+            self._refused("descriptors" if status == CROWDED else "principal")
             return
         while not self._closed and self._read():
             pass
         if not self._closed:
             self.close()
             self._lost()
+
+    def _refused(self, code: str) -> None:
+        """The handshake was refused. ZeroMQ tries no more, so the link is over; the next one is made a little later."""
+        self.close()
+        self._loop.call_later(RETRY_REFUSED, self._lost)
+        self._pair(wire.TO_BROKER, wire.seal(Kind.NACK, 0, 0, Nack("", code, REASONS[code]).encode()))
+
+
+def _prove(socket: "zmq.Socket[bytes]", target: Target, principal: str, secret: bytes) -> None:
+    if target.key:
+        secret_key = encode_z85(secret).encode()
+        socket.setsockopt(zmq.CURVE_SERVERKEY, encode_z85(target.key).encode())
+        socket.setsockopt(zmq.CURVE_SECRETKEY, secret_key)
+        socket.setsockopt(zmq.CURVE_PUBLICKEY, zmq.curve_public(secret_key))
+        socket.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT)
+        socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, HEARTBEAT_LIMIT)
+    else:
+        socket.setsockopt(zmq.PLAIN_USERNAME, principal.encode())
+        socket.setsockopt(zmq.PLAIN_PASSWORD, secret.hex().encode())

@@ -50,6 +50,10 @@ class Liveness:
         self._connections[descriptor] = connection
         return former if former != connection else None
 
+    def descriptor(self, connection: bytes) -> int | None:
+        """The descriptor a connection was heard over, as long as it is not known to be over."""
+        return None if connection in self._suspects else self._descriptors.get(connection)
+
     def disconnected(self, descriptor: int, now: float) -> None:
         """The monitor says that the connection over a descriptor was closed."""
         connection = self._connections.get(descriptor)

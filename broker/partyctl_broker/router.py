@@ -12,7 +12,9 @@ Rules:
  6. When an address is given up, or its connection is lost, those who exchanged letters with it get a GONE.
  7. Whoever heard GONE says it back. Until then its letters to that address are refused: they may have been written
     before it knew, and must not reach the next holder of the address.
- 8. Whatever cannot be understood is counted and dropped. Nothing a peer sends raises.
+ 8. Until Settle, which comes a moment after the start, a letter to an address that nobody has is kept and not refused:
+    after a restart its peer may be on its way back.
+ 9. Whatever cannot be understood is counted and dropped. Nothing a peer sends raises.
 
 `step` is the only thing that changes the table. `lanes` is there for the shell to read.
 """
@@ -23,9 +25,25 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from partyctl_broker import wire
-from partyctl_broker.auth import Principal
+from partyctl_broker.auth import Principal, Roll
 from partyctl_broker.control import Bye, Gone, Hello, Nack, Refusal, Welcome
 from partyctl_broker.errors import Malformed, VersionMismatch
+from partyctl_broker.held import Held, Waiting
+from partyctl_broker.steps import (
+    Admit,
+    Arrived,
+    Check,
+    Command,
+    Count,
+    Cut,
+    Event,
+    Forget,
+    Forward,
+    Lost,
+    Settle,
+    Tell,
+    Unsent,
+)
 from partyctl_broker.wire import Envelope, Kind
 
 ADDRESSES_MAX: Final = 16_384
@@ -46,92 +64,7 @@ REASONS: Final = {
     "gone": "its peer is gone",
 }
 """The codes of a refusal and what each says to a person."""
-
-
-@dataclass(frozen=True, slots=True)
-class Admit:
-    """The host vouches for a principal, or changes its secret or rules."""
-
-    principal: Principal
-
-
-@dataclass(frozen=True, slots=True)
-class Forget:
-    """The host no longer vouches for a principal: its connections are over."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Arrived:
-    """A pair came from a connection and no lane knows it.
-
-    Args:
-        settled: the shell has just looked, and whoever stands in its way is alive.
-    """
-
-    connection: bytes
-    frame: bytes
-    envelope: bytes
-    settled: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Unsent:
-    """A pair that came from `connection` could not be forwarded; `code` is a key of REASONS."""
-
-    connection: bytes
-    frame: bytes
-    envelope: bytes
-    code: str
-
-
-@dataclass(frozen=True, slots=True)
-class Lost:
-    """A connection is over and its last message has been read."""
-
-    connection: bytes
-    why: str
-
-
-Event = Admit | Forget | Arrived | Unsent | Lost
-
-
-@dataclass(frozen=True, slots=True)
-class Forward:
-    """Send a pair on to `target` as it came; if that fails, step Unsent."""
-
-    target: bytes
-    origin: bytes
-    frame: bytes
-    envelope: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Tell:
-    """Send the broker's own word to `target`; if that fails, count it."""
-
-    target: bytes
-    frame: bytes
-    envelope: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """Look whether `rivals` still live; step Lost for those that do not, then `event` again, settled."""
-
-    rivals: tuple[bytes, ...]
-    event: Arrived
-
-
-@dataclass(frozen=True, slots=True)
-class Count:
-    """Something was dropped; count it under this name."""
-
-    what: str
-
-
-Command = Forward | Tell | Check | Count
+KEPT: Final = "letters that waited for their address"
 
 
 @dataclass(slots=True)
@@ -148,14 +81,17 @@ class Table:
 
     Args:
         life: a number for this life of the broker, larger than that of any before.
+        holding: keep letters to addresses that nobody has, until Settle.
     """
 
-    def __init__(self, life: int = 0) -> None:
+    def __init__(self, life: int = 0, *, holding: bool = False) -> None:
         self._life = life
+        self._held = Held() if holding else None
         self._fences: dict[bytes, Counter[bytes]] = {}
         self.lanes: dict[bytes, dict[bytes, bytes]] = {}
         """For each connection that has said HELLO: address frame -> connection of the destination. Read-only."""
-        self._principals: dict[str, Principal] = {}
+        self.roll = Roll()
+        """Who is vouched for. Read-only."""
         self._peers: dict[bytes, _Peer] = {}
         self._lives: dict[tuple[str, bytes], bytes] = {}
         self._holders: dict[str, bytes] = {}
@@ -189,10 +125,12 @@ class Table:
             case Lost(connection, why):
                 return list(self._lose(connection, why))
             case Admit(principal):
-                self._principals[principal.name] = principal
+                self.roll.add(principal)
                 return []
             case Forget(name):
                 return list(self._forget(name))
+            case Settle():
+                return list(self._settle())
 
     # --- what comes from connections
 
@@ -223,6 +161,9 @@ class Table:
             code = "unknown"
         elif len(lanes) >= LANES_MAX:
             code = "limit"
+        if code == "unknown" and self._keep(destination, event):
+            yield Count(KEPT)
+            return
         if code or target is None:
             yield from self._refuse_letter(event.connection, event.frame, event.envelope, code)
             return
@@ -249,12 +190,12 @@ class Table:
     # --- HELLO
 
     def _hello(self, event: Arrived, envelope: Envelope, hello: Hello) -> Iterator[Command]:
-        connection, principal = event.connection, self._principals.get(hello.principal)
+        connection, principal = event.connection, self.roll.get(hello.principal)
         peer = self._peers.get(connection)
         code = ""
         if hello.version != wire.VERSION:
             code = "version"
-        elif principal is None or not principal.is_proven_by(hello.secret):
+        elif principal is None or not self._is_proven(principal, event.vouched, hello, peer):
             code = "principal"
         elif peer is not None and (peer.principal, peer.incarnation) != (hello.principal, hello.incarnation):
             code = "bound"
@@ -274,6 +215,15 @@ class Table:
             self.lanes[connection] = {}
         welcome = self._claim(connection, peer, principal, hello.claims)
         yield Tell(connection, wire.TO_BROKER, wire.seal(Kind.WELCOME, 0, envelope.sequence, welcome.encode()))
+        for address in welcome.claimed:
+            yield from self._deliver_kept(address)
+
+    def _is_proven(self, principal: Principal, vouched: str | None, hello: Hello, peer: _Peer | None) -> bool:
+        if vouched is not None and vouched != principal.name:
+            return False
+        if principal.key:
+            return vouched is not None or (peer is not None and peer.principal == principal.name)
+        return principal.is_proven_by(hello.secret)
 
     def _rivals(self, connection: bytes, principal: Principal, claims: tuple[str, ...]) -> tuple[bytes, ...]:
         holders = {self._holders.get(address) for address in claims if principal.may_claim(address)}
@@ -303,6 +253,22 @@ class Table:
         nack = Nack("", code, REASONS[code])
         yield Tell(connection, wire.TO_BROKER, wire.seal(Kind.NACK, 0, sequence, nack.encode()))
 
+    # --- letters that wait for the return of their address
+
+    def _keep(self, destination: str, event: Arrived) -> bool:
+        letter = Waiting(event.connection, event.frame, event.envelope)
+        return self._held is not None and self._held.keep(destination, letter)
+
+    def _deliver_kept(self, address: str) -> Iterator[Command]:
+        if self._held:
+            for connection, frame, envelope in self._held.take(address):
+                yield from self._arrived(Arrived(connection, frame, envelope))
+
+    def _settle(self) -> Iterator[Command]:
+        held, self._held = self._held, None
+        for connection, frame, envelope in held.take_all() if held else ():
+            yield from self._refuse_letter(connection, frame, envelope, "unknown")
+
     # --- letters that do not arrive, and peers that leave
 
     def _refuse_letter(self, connection: bytes, frame: bytes, envelope: bytes, code: str) -> Iterator[Command]:
@@ -326,17 +292,20 @@ class Table:
         yield from self._release(sorted(peer.addresses), why)
 
     def _forget(self, name: str) -> Iterator[Command]:
-        self._principals.pop(name, None)
+        self.roll.remove(name)
         bye = wire.seal(Kind.BYE, 0, 0, Bye((), f"the host no longer vouches for {name}").encode())
         for connection in [one for one, peer in self._peers.items() if peer.principal == name]:
             yield Tell(connection, wire.TO_BROKER, bye)
             yield from self._lose(connection, "its principal was revoked")
+            yield Cut(connection)
 
     def _release(self, addresses: Iterable[str], why: str) -> Iterator[Command]:
         holders = {address: self._holders.pop(address) for address in addresses}
         for address, connection in holders.items():
             if connection in self._peers:
                 self._peers[connection].addresses.discard(address)
+            if self._held:
+                self._held.drop_from(address)
             for other in sorted(self._contacts.pop(address, ())):
                 self._forget_contact(other, address)
                 self.lanes.get(connection, {}).pop(wire.road(other, address), None)

@@ -1,55 +1,53 @@
 """The broker's shell: one thread, one ROUTER socket, one loop. What happens is decided in the table (router.py).
 
-The loop sleeps in epoll over four descriptors (the ROUTER's, its monitor's, the host's control channel, whatever else
-ends it) without a timeout, so that an idle broker costs nothing. A message whose lane is known is forwarded as it
-came. Sends never wait: one peer that does not read must not stall the others (measured: a blocking send stalled
-strangers for 12 s), and what cannot be sent is told to its sender.
+The loop sleeps in epoll (over the descriptors of the ROUTER, its monitor, the gate of its handshakes, the host's
+control channel, and whatever else ends it) without a timeout, so that an idle broker costs nothing. A message whose
+lane is known is forwarded as it came. Sends never wait: one peer that does not read must not stall the others
+(measured: a blocking send stalled strangers for 12 s), and what cannot be sent is told to its sender.
 """
 
-import contextlib
 import errno
 import os
 import select
-import struct
 import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Final, cast
 
-import msgpack
 import zmq
 
-from partyctl_base.channel import Channel, ChannelClosed, ChannelFault
+from partyctl_base.channel import Channel
 from partyctl_broker import wire
 from partyctl_broker.auth import Principal
-from partyctl_broker.control import unpack_map
-from partyctl_broker.endpoint import clear_stale, ipc_path, unlink_own
-from partyctl_broker.errors import EndpointError, Malformed
-from partyctl_broker.liveness import Liveness
-from partyctl_broker.router import (
+from partyctl_broker.doors import Doors
+from partyctl_broker.errors import EndpointError, Malformed, MemoryExceeded
+from partyctl_broker.host import Host
+from partyctl_broker.keys import KeyPair
+from partyctl_broker.lookout import Lookout, cut_off
+from partyctl_broker.router import Table
+from partyctl_broker.steps import (
     Admit,
     Arrived,
     Check,
     Command,
     Count,
+    Cut,
     Event,
     Forget,
     Forward,
     Lost,
-    Table,
+    Settle,
     Tell,
     Unsent,
 )
 
-QUEUE_MAX: Final = 1000
-"""Messages that wait for one peer before its senders get a NACK, and that one peer may have waiting at the broker."""
 BATCH: Final = 256
 """Messages routed before the loop looks at its other descriptors."""
 BURST: Final = 4
 """Messages of one batch after which more are expected."""
-BACKLOG: Final = 1024
+HOLD: Final = 2.0
+"""Seconds after the start during which a letter to an address that nobody has is kept."""
 
-_MONITOR_EVENT = struct.Struct("=hi")
 # Plain numbers: each use of an enum member in an expression, or as an argument of the C socket, costs 1 to 2 us.
 _WAIT_NOT = int(zmq.NOBLOCK)
 _MORE = int(zmq.SNDMORE | zmq.NOBLOCK)
@@ -62,24 +60,38 @@ class Broker:
     """Routes until told to stop.
 
     Args:
-        endpoint: where peers connect, ipc or tcp.
+        endpoint: where local peers connect, ipc.
         control: the channel to the host.
         ends: descriptors that end the broker when they become readable (the host's pidfd).
+        wake: a descriptor that only interrupts its sleep; signals write to it.
+        descriptors: how many this process may have.
+        hold: seconds after the start during which letters wait for the return of their address.
     """
 
-    def __init__(self, endpoint: str, control: Channel, ends: tuple[int, ...] = ()) -> None:
+    def __init__(
+        self,
+        endpoint: str,
+        control: Channel,
+        ends: tuple[int, ...] = (),
+        *,
+        wake: int = -1,
+        descriptors: int = 1024,
+        hold: float = HOLD,
+    ) -> None:
         self._endpoint = endpoint
-        self._control = control
-        self._ends = ends
-        self._table = Table(time.time_ns())
-        self._liveness = Liveness()
+        self._host = Host(control)
+        self._ends, self._wake, self._hold = ends, wake, hold
+        self._table = Table(time.time_ns(), holding=hold > 0)
         self._routed = 0
         self._counts: Counter[str] = Counter()
         self._stopping = False
-        self._bound: tuple[str, int] | None = None
         self._context = zmq.Context()
         self._router = self._context.socket(zmq.ROUTER)
-        self._monitor = self._watch()
+        self._doors = Doors(self._router)
+        self._lookout = Lookout(
+            self._context, self._router, self._doors, self._table.roll, descriptors, self._counts, self._report
+        )
+        self._liveness = self._lookout.liveness
         # The bare methods of the C socket: the public ones add a Python call and a type check per frame.
         self._receive: Callable[[int], bytes] = self._router.recv
         self._option = cast(Callable[[int], int], self._router.getsockopt)
@@ -88,162 +100,156 @@ class Broker:
             Forward: self._forward,
             Tell: self._tell,
             Check: self._check,
+            Cut: self._cut,
             Count: self._count,
         }
 
-    def _watch(self) -> zmq.Socket[bytes]:
-        # A monitor that is read too late would block the I/O thread, hence no high-water mark; get_monitor_socket
-        # connects before one could be set.
-        name = "inproc://monitor"
-        self._router.monitor(name, zmq.EVENT_DISCONNECTED)
-        monitor = self._context.socket(zmq.PAIR)
-        monitor.setsockopt(zmq.RCVHWM, 0)
-        monitor.connect(name)
-        return monitor
+    def stop(self) -> None:
+        """End after the present turn of the loop; may be called by a signal handler."""
+        self._stopping = True
 
     def run(self) -> None:
         """Bind, tell the host, route until stopped, leave no file behind.
 
         Raises:
             EndpointError: the endpoint cannot be bound.
+            MemoryExceeded: raised by the guard of the memory; the host has been told. Sockets are left as they are, as
+                there is nothing to do but to end the process.
         """
         try:
             # What the host wrote before we ran (principals) comes first: peers of a broker before us may already wait.
             while self._obey():
                 pass
-            if self._stopping:
-                return
-            self._bind()
-            self._answer({"t": "ready", "endpoint": self._endpoint, "pid": os.getpid()})
-            self._loop()
-        finally:
-            if self._bound is not None:
-                unlink_own(*self._bound)  # while it is bound its inode cannot be another's
-            self._router.disable_monitor()
-            self._monitor.close(0)
-            self._router.close(100)
-            self._context.term()
-            self._control.close()
+            if not self._stopping:
+                self._doors.open(self._endpoint)
+                self._host.tell({"t": "ready", "endpoint": self._endpoint, "pid": os.getpid()})
+                self._loop()
+        except MemoryExceeded as error:
+            self._host.tell({"t": "failed", "why": str(error)})
+            self._doors.remove_files()
+            raise
+        except BaseException:
+            self._close()
+            raise
+        self._close()
 
-    def _bind(self) -> None:
-        for option, value in (
-            (zmq.ROUTER_MANDATORY, 1),
-            (zmq.SNDHWM, QUEUE_MAX),
-            (zmq.RCVHWM, QUEUE_MAX),
-            (zmq.MAXMSGSIZE, wire.FRAME_MAX),
-            (zmq.BACKLOG, BACKLOG),
-        ):
-            self._router.setsockopt(option, value)
-        path = ipc_path(self._endpoint)
-        if path is not None:
-            clear_stale(path)
-        umask = os.umask(0o077)
-        try:
-            self._router.bind(self._endpoint)
-        except zmq.ZMQError as error:
-            raise EndpointError("the broker cannot bind its endpoint", where=self._endpoint, why=str(error)) from error
-        finally:
-            os.umask(umask)
-        if path is not None:
-            self._bound = path, os.lstat(path).st_ino
+    def _close(self) -> None:
+        self._doors.remove_files()
+        self._lookout.close()
+        self._router.close(100)
+        self._context.term()
+        self._host.close()
 
     def _loop(self) -> None:
-        poll = select.epoll()
-        monitor, control = cast(int, self._monitor.getsockopt(zmq.FD)), self._control.fileno()
-        with poll:
-            for descriptor in (self._option(zmq.FD), monitor, control, *self._ends):
+        control, lookout, liveness = self._host.fileno(), self._lookout, self._liveness
+        settles: float | None = time.monotonic() + self._hold
+        router = self._option(zmq.FD)
+        with select.epoll() as poll:
+            for descriptor in (router, control, *self._ends, *([self._wake] if self._wake >= 0 else [])):
                 poll.register(descriptor, select.EPOLLIN)
+            lookout.watch(poll)
+            lookout.attend(time.monotonic())  # a ZeroMQ descriptor speaks up only after its socket was found empty
             empty = False
-            self._read_monitor()  # a ZeroMQ descriptor speaks up only after its socket was once found empty
             while not self._stopping:
-                now = time.monotonic()
                 # A ZeroMQ descriptor wakes us once per change, not as long as there is mail: never sleep on a full box.
-                timeout = self._liveness.wait(now) if empty else 0.0
-                for descriptor, _ in poll.poll(timeout):
+                for descriptor, _ in poll.poll(self._patience(settles) if empty else 0.0):
+                    if descriptor == router:
+                        continue
                     if descriptor in self._ends:
                         self._stopping = True
                     elif descriptor == control:
                         self._obey()
-                    elif descriptor == monitor:
-                        self._read_monitor()
-                self._probe()
+                    elif descriptor == self._wake:
+                        os.read(descriptor, 4096)
+                    else:
+                        lookout.attend(time.monotonic())
+                if liveness.suspects:
+                    liveness.probe(time.monotonic(), self._is_reachable)
                 empty = self._drain()
-                if self._liveness.suspects:
-                    for connection in self._liveness.over(time.monotonic(), empty):
+                if liveness.suspects:
+                    for connection in liveness.over(time.monotonic(), empty):
                         self._step(Lost(connection, "its connection is closed"))
+                if settles is not None and time.monotonic() >= settles:
+                    settles = None
+                    self._step(Settle())
+                if lookout.has_cuts:
+                    lookout.carry_out_cuts(time.monotonic())
+
+    def _patience(self, settles: float | None) -> float | None:
+        now = time.monotonic()
+        wait = self._lookout.wait(now)
+        if settles is None:
+            return wait
+        rest = max(0.0, settles - now)
+        return rest if wait is None else min(rest, wait)
 
     # --- the host
 
     def _obey(self) -> bool:
         """Carry out what the host wrote; whether it wrote anything."""
-        try:
-            messages = self._control.receive_ready()
-        except ChannelFault:
-            messages = None
-        if messages is None:
-            self._stopping = True  # a host that closed the channel wants no broker any more
-            return False
-        for message in messages:
-            for descriptor in message.fds:
-                os.close(descriptor)
+        found = False
+        for order in self._host.orders():
+            found = True
             try:
-                self._order(unpack_map(message.data))
+                self._order(order or {})
             except Malformed:
                 self._counts["order not understood"] += 1
-        return bool(messages)
+        self._stopping = self._stopping or self._host.left
+        return found
 
     def _order(self, order: dict[str, object]) -> None:
         match order:
-            case {"t": "principal"}:
+            case {"t": "principal"} | {"t": "key"}:
                 self._step(Admit(Principal.decode(order)))
             case {"t": "forget", "name": str(name)}:
                 self._step(Forget(name))
+            case {"t": "listen", "url": str(url), "public": str(public), "secret": str(secret)}:
+                self._listen(url, KeyPair(public, secret))
+            case {"t": "unlisten", "url": str(url)}:
+                self._doors.close(url)
             case {"t": "stats"}:
-                self._answer({"t": "stats", **self.stats()})
+                self._host.tell({"t": "stats", **self.stats()})
             case {"t": "stop"}:
                 self._stopping = True
             case _:
                 raise Malformed("an order that this broker does not know")
+
+    def _listen(self, url: str, keys: KeyPair) -> None:
+        try:
+            self._host.tell({"t": "listening", "url": self._doors.open(url, keys)})
+        except EndpointError as error:
+            self._host.tell({"t": "refused", "order": "listen", "url": url, "why": str(error)})
+
+    def _report(self, what: str) -> None:
+        self._host.tell({"t": "event", "what": what})
 
     def stats(self) -> dict[str, object]:
         """Figures for the host: gauges, pairs routed, and what was dropped or refused by reason."""
         return {
             "connections": self._table.connections,
             "addresses": self._table.addresses,
+            "sockets": len(self._lookout.crowd),
             "routed": self._routed,
             "counts": dict(self._counts),
         }
 
-    def _answer(self, message: dict[str, object]) -> None:
-        with contextlib.suppress(ChannelClosed, TimeoutError):
-            self._control.send(msgpack.packb(message), timeout=0.1)
-
     # --- deaths
 
-    def _read_monitor(self) -> None:
-        with contextlib.suppress(zmq.Again):
-            while True:
-                event = self._monitor.recv(_WAIT_NOT)
-                while self._monitor.getsockopt(_RCVMORE):
-                    self._monitor.recv(_WAIT_NOT)
-                _, descriptor = _MONITOR_EVENT.unpack(event)
-                self._liveness.disconnected(descriptor, time.monotonic())
-
-    def _probe(self) -> None:
-        if self._liveness.suspects:
-            self._liveness.probe(time.monotonic(), self._is_reachable)
-
     def _is_reachable(self, connection: bytes) -> bool:
+        self._option(_EVENTS)  # makes ZeroMQ look at what it has been told; a send looks only now and then
         return self._push(connection, (b"",)) != "gone"
 
     def _check(self, command: Check) -> None:
-        self._read_monitor()
+        self._lookout.read_monitor(time.monotonic())
         for rival in command.rivals:
             if not self._is_reachable(rival):
                 self._liveness.forget(rival)
                 self._step(Lost(rival, "its connection is closed"))
         event = command.event
-        self._step(Arrived(event.connection, event.frame, event.envelope, settled=True))
+        self._step(Arrived(event.connection, event.frame, event.envelope, settled=True, vouched=event.vouched))
+
+    def _cut(self, command: Cut) -> None:
+        self._lookout.cut(command.connection, time.monotonic())
 
     # --- routing
 
@@ -336,10 +342,11 @@ class Broker:
             return
         if not _is_automatic(origin):
             self._counts["chosen routing id"] += 1
+            cut_off(int(first.get(zmq.SRCFD)))
             return
-        lanes = self._table.lanes
+        lanes, vouched = self._table.lanes, str(first.get("User-Id"))
         for index in range(0, len(frames), 2):
-            self._step(Arrived(origin, frames[index], frames[index + 1]))
+            self._step(Arrived(origin, frames[index], frames[index + 1], vouched=vouched))
         if origin in lanes:
             former = self._liveness.met(origin, int(first.get(zmq.SRCFD)))
             if former is not None:

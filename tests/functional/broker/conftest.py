@@ -73,14 +73,16 @@ class BrokerProcess:
         self.process: subprocess.Popen[bytes] | None = None
         self.control: Channel | None = None
 
-    def start(self, *, host_pid: int | None = None, principals: bool = True) -> "BrokerProcess":
+    def start(
+        self, *, host_pid: int | None = None, principals: bool = True, arguments: tuple[str, ...] = ("--hold", "0")
+    ) -> "BrokerProcess":
         """Start it, admit principal `p` to everything below a few prefixes, wait until it is ready."""
         self.control, theirs = Channel.pair()
         if principals:
             self.admit("p", SECRET, ["run/*", "node/*", "desk/*"])
         with open(theirs.detach(), "rb", buffering=0) as inherited:
             command = [sys.executable, "-m", "partyctl_broker", "--endpoint", self.endpoint]
-            command += ["--control-fd", str(inherited.fileno()), "--host-pid", str(host_pid or os.getpid())]
+            command += ["--control-fd", str(inherited.fileno()), "--host-pid", str(host_pid or os.getpid()), *arguments]
             self.process = subprocess.Popen(command, pass_fds=[inherited.fileno()])
         assert self.hear()["t"] == "ready"
         return self

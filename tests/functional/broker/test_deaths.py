@@ -184,7 +184,7 @@ class TestBroker:
                 broker.control.close()
                 broker.start(principals=False)
                 letter_id = sender.send("run/nobody", b"x")
-                while "hello refused: principal" not in broker.stats()["counts"]:
+                while "handshake refused: principal" not in broker.stats()["counts"]:
                     await asyncio.sleep(0.02)
                 broker.admit("p", SECRET, ["run/*"])
                 assert (await a.wait("undelivered"))[0][0] == letter_id

@@ -20,11 +20,13 @@ LIMIT = 5000
 class RawPeer:
     """A DEALER that says what it likes."""
 
-    def __init__(self, endpoint, routing_id=None):
+    def __init__(self, endpoint, routing_id=None, principal="p", secret=SECRET):
         self._context = zmq.Context()
         self._socket = self._context.socket(zmq.DEALER)
         self._socket.setsockopt(zmq.RCVTIMEO, LIMIT)
         self._socket.setsockopt(zmq.SNDTIMEO, LIMIT)
+        self._socket.setsockopt(zmq.PLAIN_USERNAME, principal.encode())
+        self._socket.setsockopt(zmq.PLAIN_PASSWORD, secret.hex().encode())
         if routing_id is not None:
             self._socket.setsockopt(zmq.ROUTING_ID, routing_id)
         self._socket.connect(endpoint)

@@ -13,6 +13,7 @@ from partyctl_broker.router import (
     Arrived,
     Check,
     Count,
+    Cut,
     Forget,
     Forward,
     Lost,
@@ -254,8 +255,10 @@ class TestGone:
 
     def test_a_forgotten_principal_is_shown_out(self):
         table = table_with(hello(b"1", "run/a"), hello(b"2", "run/b"), letter(b"1", "run/a", "run/b"))
-        told = [heard(command)[2] for command in table.step(Forget("p"))]
+        commands = table.step(Forget("p"))
+        told = [heard(command)[2] for command in commands if isinstance(command, Tell)]
         assert [type(message) for message in told] == [Bye, Gone, Bye]
+        assert [command for command in commands if isinstance(command, Cut)] == [Cut(b"1"), Cut(b"2")]
         assert table.connections == table.addresses == 0
         assert table.step(Forget("p")) == []
 

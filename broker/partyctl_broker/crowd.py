@@ -1,0 +1,62 @@
+"""How many connections there are, and how many there may be; pure.
+
+Each costs a descriptor. ZeroMQ ends the process when it has none left to accept an ipc connection with (seen: "Too many
+open files (src/ipc_listener.cpp)"), and spins on tcp. So there are two marks below the limit: over the first a peer is
+refused in the handshake, by name; over the second the doors are shut, because connections that never finish
+their handshake cannot be refused by name.
+"""
+
+from typing import Final
+
+RESERVE_MIN: Final = 48
+RESERVE_MAX: Final = 1024
+HANDSHAKE_LIMIT: Final = 5.0
+"""Seconds a handshake may take; ZeroMQ ends the connection then."""
+
+
+class Crowd:
+    """The connections by descriptor, as the monitor tells of them.
+
+    Args:
+        limit: how many descriptors this process may have.
+    """
+
+    def __init__(self, limit: int) -> None:
+        reserve = min(RESERVE_MAX, max(RESERVE_MIN, limit // 8))
+        self.most = limit - reserve
+        """Connections over which nobody is let in."""
+        self._shut_over = limit - reserve // 2
+        self._open: set[int] = set()
+        self._waiting = 0
+        self._last = 0.0
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def accepted(self, descriptor: int, now: float) -> None:
+        """A connection came in."""
+        self._open.add(descriptor)
+        self._waiting += 1
+        self._last = now
+
+    def settled(self) -> None:
+        """A handshake ended, well or not."""
+        self._waiting = max(0, self._waiting - 1)
+
+    def closed(self, descriptor: int) -> None:
+        """A connection ended."""
+        self._open.discard(descriptor)
+
+    def is_quiet(self, now: float) -> bool:
+        """Whether no handshake is under way."""
+        return self._waiting == 0 or now - self._last > HANDSHAKE_LIMIT
+
+    @property
+    def is_full(self) -> bool:
+        """Whether a further peer is refused."""
+        return len(self._open) > self.most
+
+    @property
+    def is_overrun(self) -> bool:
+        """Whether even a refusal could cost the last descriptor."""
+        return bool(self._open) and max(len(self._open), max(self._open)) > self._shut_over

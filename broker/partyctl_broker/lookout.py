@@ -1,0 +1,172 @@
+"""Connections that come and go: who is let in, how many there are, who is over, whom to cut off.
+
+ZeroMQ has no call that ends one connection of a ROUTER. But its descriptor is ours: shutting the socket down looks to
+ZeroMQ like the peer's own leaving, and everything takes its usual way from there. Should the descriptor have been
+given to another peer in that instant, that one reconnects and sends again.
+"""
+
+import contextlib
+import os
+import select
+import socket
+import struct
+from collections import Counter
+from collections.abc import Callable
+from typing import Final, cast
+
+import zmq
+
+from partyctl_broker.auth import Roll
+from partyctl_broker.crowd import Crowd
+from partyctl_broker.doors import Doors
+from partyctl_broker.liveness import Liveness
+from partyctl_broker.zap import Gate, Verdict
+
+CUT_DELAY: Final = 0.05
+"""Seconds that a peer has to read what it was told before it is cut off."""
+_EVENT: Final = struct.Struct("=Hi")
+_WAIT_NOT: Final = int(zmq.NOBLOCK)
+_RCVMORE: Final = int(zmq.RCVMORE)
+_ACCEPTED: Final = int(zmq.EVENT_ACCEPTED)
+_DISCONNECTED: Final = int(zmq.EVENT_DISCONNECTED)
+_SUCCEEDED: Final = int(zmq.EVENT_HANDSHAKE_SUCCEEDED)
+_FAILURES: Final = {
+    int(zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL): "handshake not finished",
+    int(zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL): "handshake of a stranger",
+    int(zmq.EVENT_HANDSHAKE_FAILED_AUTH): "",  # the gate has counted it
+}
+_EVENTS: Final = _ACCEPTED | _DISCONNECTED | _SUCCEEDED | sum(_FAILURES)
+
+
+class Lookout:
+    """Watches the connections of a ROUTER socket.
+
+    Args:
+        context: the context of the socket.
+        router: the socket.
+        doors: its endpoints.
+        roll: who may come in.
+        limit: how many descriptors this process may have.
+        counts: where refusals are counted, by reason.
+        report: told when the doors begin to be crowded.
+    """
+
+    def __init__(
+        self,
+        context: "zmq.Context[zmq.Socket[bytes]]",
+        router: "zmq.Socket[bytes]",
+        doors: Doors,
+        roll: Roll,
+        limit: int,
+        counts: Counter[str],
+        report: Callable[[str], None],
+    ) -> None:
+        self.liveness = Liveness()
+        self.crowd = Crowd(limit)
+        self._doors, self._counts, self._report = doors, counts, report
+        self._gate = Gate(context, roll)
+        # A monitor that is read too late would block the I/O thread, hence no high-water mark; get_monitor_socket
+        # connects before one could be set.
+        name = "inproc://monitor"
+        router.monitor(name, _EVENTS)
+        self._router = router
+        self._monitor = context.socket(zmq.PAIR)
+        self._monitor.setsockopt(zmq.RCVHWM, 0)
+        self._monitor.connect(name)
+        self._poll: select.epoll | None = None
+        self._cuts: list[tuple[float, bytes, int]] = []
+        self._crowded = False
+
+    def watch(self, poll: select.epoll) -> None:
+        """Register what has to wake the loop."""
+        self._poll = poll
+        poll.register(cast(int, self._monitor.getsockopt(zmq.FD)), select.EPOLLIN)
+        poll.register(self._gate.fileno(), select.EPOLLIN)
+
+    def close(self) -> None:
+        """Watch no more."""
+        self._router.disable_monitor()
+        self._monitor.close(0)
+        self._gate.close()
+
+    def attend(self, now: float) -> None:
+        """Read what happened, answer who wants in, open and shut doors. Costs 10 us if nothing happened."""
+        self.read_monitor(now)
+        self._count(self._gate.answer(crowded=self.crowd.is_full))
+        if self._gate.is_worn and self.crowd.is_quiet(now) and self._poll is not None:
+            self._poll.unregister(self._gate.fileno())
+            self._count(self._gate.renew(crowded=self.crowd.is_full))
+            self._poll.register(self._gate.fileno(), select.EPOLLIN)
+        self._mind_doors()
+
+    def read_monitor(self, now: float) -> None:
+        """Read what the monitor tells."""
+        receive, option = self._monitor.recv, self._monitor.getsockopt
+        with contextlib.suppress(zmq.Again):
+            while True:
+                event, value = _EVENT.unpack(receive(_WAIT_NOT))
+                while option(_RCVMORE):
+                    receive(_WAIT_NOT)
+                self._note(event, value, now)
+
+    def _note(self, event: int, value: int, now: float) -> None:
+        if event == _ACCEPTED:
+            self.crowd.accepted(value, now)
+        elif event == _DISCONNECTED:
+            self.crowd.closed(value)
+            self.liveness.disconnected(value, now)
+        else:
+            self.crowd.settled()
+            if reason := _FAILURES.get(event):
+                self._counts[reason] += 1
+
+    def _count(self, verdicts: list[Verdict]) -> None:
+        for verdict in verdicts:
+            if verdict.why:
+                self._counts[f"handshake refused: {verdict.why}"] += 1
+
+    def _mind_doors(self) -> None:
+        if self._doors.are_shut:
+            if not self.crowd.is_full:
+                self._doors.reopen()
+        elif self.crowd.is_overrun:
+            self._counts["doors shut"] += 1
+            self._doors.shut()
+        if self.crowd.is_full and not self._crowded:
+            self._report(f"descriptors run short: {len(self.crowd)} connections, no more than {self.crowd.most}")
+        self._crowded = self.crowd.is_full
+
+    # --- cutting off
+
+    def cut(self, connection: bytes, now: float) -> None:
+        """End a connection, in a moment."""
+        descriptor = self.liveness.descriptor(connection)
+        if descriptor is not None:
+            self._cuts.append((now + CUT_DELAY, connection, descriptor))
+
+    @property
+    def has_cuts(self) -> bool:
+        """Whether a connection is to be ended."""
+        return bool(self._cuts)
+
+    def carry_out_cuts(self, now: float) -> None:
+        """End the connections that are due."""
+        while self._cuts and self._cuts[0][0] <= now:
+            _, connection, descriptor = self._cuts.pop(0)
+            self.read_monitor(now)
+            if self.liveness.descriptor(connection) == descriptor:
+                cut_off(descriptor)
+
+    def wait(self, now: float) -> float | None:
+        """Seconds until something is due; None if nothing is."""
+        due = [self._cuts[0][0] - now] if self._cuts else []
+        probe = self.liveness.wait(now)
+        if probe is not None:
+            due.append(probe)
+        return max(0.0, min(due)) if due else None
+
+
+def cut_off(descriptor: int) -> None:
+    """Shut a socket of ZeroMQ's down."""
+    with contextlib.suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as connection:
+        connection.shutdown(socket.SHUT_RDWR)
