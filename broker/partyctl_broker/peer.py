@@ -236,7 +236,12 @@ class ZmqBus:
         self._outbox.push(frame, envelope)
         if not self._flushing:
             self._flushing = True
-            self._loop.call_soon(self._flush)
+            self._loop.call_soon(self._flush_now)
+
+    def _flush_now(self) -> None:
+        self._flush()
+        if self._link is not None:
+            self._link.sent()
 
     def _flush(self) -> None:
         """Hand the outbox to ZeroMQ, several pairs to a message; the rest waits for room."""
@@ -340,7 +345,7 @@ class ZmqBus:
             # Nobody answered at once, so a task may have been woken to do it. It runs before this flush, and what it
             # sends leaves in the same turn of the loop.
             self._flushing = True
-            self._loop.call_soon(self._flush)
+            self._loop.call_soon(self._flush_now)
         self._heard = False
 
     def _on_lost(self) -> None:
