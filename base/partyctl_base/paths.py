@@ -61,15 +61,20 @@ def socket_path(directory: Path, name: str) -> Path:
     """`directory/name`, checked against what the kernel takes as a socket's path.
 
     Raises:
-        PathError: the path is longer than 107 bytes.
+        PathError: the path is longer than 107 bytes, or is no UTF-8, which endpoints are written in.
     """
     path = directory / name
     length = len(os.fsencode(path))
+    shorter = f"Set {RUNTIME_VARIABLE} to a directory with a shorter path, for example /tmp/party"
+    if os.fsencode(path) != str(path).encode("utf-8", "replace"):
+        raise PathError(
+            "the socket path is no UTF-8", where=repr(os.fsencode(path)), fix=shorter.replace("shorter", "plain")
+        )
     if length > SOCKET_PATH_MAX:
         raise PathError(
             f"the socket path is {length} bytes long, the kernel takes {SOCKET_PATH_MAX}",
             where=str(path),
-            fix=f"Set {RUNTIME_VARIABLE} to a directory with a shorter path, for example /tmp/party",
+            fix=shorter,
         )
     return path
 

@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,7 @@ def test_a_mistyped_verb_is_answered_with_the_nearest(partyctl: Cli) -> None:
 
 
 def test_a_verb_like_no_other_is_answered_with_all(partyctl: Cli) -> None:
-    assert "The verbs are up, down, status, run, plugins." in partyctl("xyzzy").stderr
+    assert "The verbs are up, down, status, run, logs, events, config, plugins." in partyctl("xyzzy").stderr
 
 
 def test_a_mistyped_option_is_wrong_usage(partyctl: Cli) -> None:
@@ -139,3 +140,25 @@ def test_a_provider_of_two_packages_is_marked_and_nothing_is_imported(partyctl: 
     assert done.returncode == 7
     assert "roles.W.provider" in done.stderr
     assert partyctl("--help", PYTHONPATH=str(partyctl.home)).returncode == 0
+
+
+def complete(partyctl: Cli, words: str, position: int) -> str:
+    """What the shell is offered for the word at a position, and the verbs that were imported for it."""
+    program = (
+        "import sys\nfrom partyctl.cli import main\n"
+        "try:\n    main([])\nfinally:\n"
+        "    print(*(m for m in sys.modules if m.startswith('partyctl.cli.')), file=sys.stderr)\n"
+    )
+    asked = {"_PARTYCTL_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(position)}
+    command = [sys.executable, "-P", "-c", program]
+    environment = partyctl.environment | asked
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert {f"partyctl.cli.{verb}" for verb in VERBS}.isdisjoint(done.stderr.split())
+    assert "partyctl.cli.root" in done.stderr.split()
+    return done.stdout
+
+
+def test_verbs_are_completed_without_importing_any(partyctl: Cli) -> None:
+    assert complete(partyctl, "partyctl ", 1).splitlines() == [f"plain,{verb}" for verb in VERBS]
+    assert complete(partyctl, "partyctl st", 1) == "plain,status\n"
+    assert complete(partyctl, "partyctl --v", 1) == "plain,--version\n"

@@ -116,6 +116,41 @@ def test_what_a_crash_leaves_does_not_stop_a_start(partyctl: Cli) -> None:
     assert partyctl("up", "-d", "--wait", "--nodes", "1").returncode == 0
 
 
+def test_whoever_is_killed_another_one_wins_and_only_one(partyctl: Cli) -> None:
+    for _ in range(3):
+        starters = [partyctl.start("up", "-d", "--wait", "--nodes", "1") for _ in range(6)]
+        told = [starter.communicate(timeout=80)[1] for starter in starters]
+        codes = sorted(starter.returncode for starter in starters)
+        winner = named(partyctl)
+        assert codes == [0, 5, 5, 5, 5, 5], told
+        assert sum(f"(pid {winner})" in text for text in told) == 6
+        pids = processes(partyctl)
+        assert winner is not None
+        os.kill(winner, signal.SIGKILL)
+        until(lambda pids=pids: not [pid for pid in pids if is_alive(pid)], 5)  # type: ignore[misc]
+
+
+def test_a_stopped_broker_is_seen_within_two_seconds_and_a_killed_one_with_its_cause(partyctl: Cli) -> None:
+    assert partyctl("up", "-d", "--wait", "--nodes", "1").returncode == 0
+    broker = json.loads(partyctl("status", "--json").stdout)["broker"]["pid"]
+    os.kill(broker, signal.SIGSTOP)
+    # The start of the command itself is not the broker's: an empty one is measured and taken off.
+    begun = time.monotonic()
+    partyctl("--version")
+    empty = time.monotonic() - begun
+    begun = time.monotonic()
+    done = partyctl("status", "--check")
+    assert time.monotonic() - begun - empty < 2
+    assert done.returncode == 6
+    assert "! broker is not responding" in done.stdout
+    os.kill(broker, signal.SIGKILL)
+    until(lambda: partyctl("status", "--check").returncode == 0)
+    shown = partyctl("status").stdout
+    (line,) = (line for line in shown.splitlines() if line.startswith("broker"))
+    assert line.rstrip().endswith("was killed by SIGKILL")
+    assert line.split()[5] == "1"
+
+
 def test_a_host_that_cannot_start_says_why_through_its_starter(partyctl: Cli) -> None:
     deep = str(partyctl.runtime / ("d" * 110))
     up = partyctl("up", "-d", "--wait", PARTYCTL_RUNTIME_DIR=deep)
