@@ -1,25 +1,84 @@
-"""How often a child may be restarted, in the manner of OTP: at most `intensity` restarts within `period` seconds."""
+"""When a child that died is started again, and when that is given up; pure, in the manner of OTP.
+
+Rules, for the deaths of one child:
+ 1. At most `intensity` restarts within `period` seconds. One more death gives up. So a child that lives longer than
+    period / intensity on average is never given up, however often it dies.
+ 2. The wait before a restart doubles with each recent death, from `first_wait` to `longest_wait`, and varies by up to a
+    quarter, so that many children of one cause do not return in one moment.
+ 3. A child that dies `same_deaths` times in a row before it was ready, each time of the same cause, is given up at once:
+    another try would end as these did.
+"""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class RestartBudget:
-    """A value; `spend` gives the budget after one more restart.
+class RestartPolicy:
+    """How often and how fast a child is started again.
 
-    Args:
-        intensity: restarts allowed within the period.
+    Attributes:
+        intensity: restarts within the period; 0 gives up at the first death.
         period: seconds.
-        restarts: when restarts happened, on the caller's monotonic clock, oldest first.
+        first_wait, longest_wait: seconds before a restart.
+        same_deaths: deaths in a row before it was ready, of one cause, after which it is given up.
     """
 
     intensity: int = 5
-    period: float = 30.0
-    restarts: tuple[float, ...] = ()
+    period: float = 60.0
+    first_wait: float = 0.05
+    longest_wait: float = 5.0
+    same_deaths: int = 3
 
-    def spend(self, now: float) -> "RestartBudget | None":
-        """The budget after a restart at `now` (monotonic seconds); None if that one is over the budget."""
-        recent = (*(moment for moment in self.restarts if now - moment < self.period), now)
-        if len(recent) > self.intensity:
-            return None
-        return RestartBudget(self.intensity, self.period, recent)
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """One death of the child.
+
+    Attributes:
+        at: when, on the caller's monotonic clock.
+        cause: how it ended, for people.
+        was_ready: whether it had become ready before.
+        jitter: a random number from 0 to 1.
+    """
+
+    at: float
+    cause: str
+    was_ready: bool = True
+    jitter: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """Start it again after `wait` seconds."""
+
+    wait: float
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """Do not start it again; `why` says what was tried and what the last cause was."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Deaths:
+    """What is remembered of a child's deaths: the recent ones, and the causes of those in a row before it was ready."""
+
+    recent: tuple[float, ...] = ()
+    at_start: tuple[str, ...] = ()
+
+    def step(self, policy: RestartPolicy, death: Death) -> "tuple[Deaths, Restart | GiveUp]":
+        """The deaths with one more, and what to do about it."""
+        recent = (*(moment for moment in self.recent if death.at - moment < policy.period), death.at)
+        alike = self.at_start if self.at_start[:1] == (death.cause,) else ()
+        after = Deaths(recent[-policy.intensity - 1 :], () if death.was_ready else (*alike, death.cause))
+        if len(after.at_start) >= policy.same_deaths:
+            return after, GiveUp(
+                f"it died {len(after.at_start)} times in a row before it was ready, always: {death.cause}"
+            )
+        if len(recent) > policy.intensity:
+            tried = f"restarted {policy.intensity} times within {policy.period:g} s" if policy.intensity else "it died"
+            return after, GiveUp(f"{tried}; last cause: {death.cause}")
+        wait = min(policy.longest_wait, policy.first_wait * 2 ** (len(recent) - 1))
+        return after, Restart(wait * (1 + death.jitter / 4))

@@ -185,7 +185,8 @@ class Host:
                 os.write(secret, principal.secret)
                 os.lseek(secret, 0, os.SEEK_SET)
                 reply: Map = {"t": "entered", "run": run, "endpoint": self.tree.endpoint, "principal": principal.name}
-                node = f"node/{zlib.crc32(run.encode()) % self._nodes}"
+                nodes = [name for name in self.tree.node_names if name not in self.tree.given_up]
+                node = nodes[zlib.crc32(run.encode()) % len(nodes)]
                 await caller.reply(reply | {"address": address, "node": node}, [secret])
             finally:
                 os.close(secret)

@@ -73,7 +73,9 @@ async def document(tree: Tree, party: str, state: str, started: float) -> Map:
 
 def _part(tree: Tree, name: str, *, answered: bool) -> Map:
     child = tree.living.get(name)
-    if child is None:
+    if name in tree.given_up:
+        state = "failed"
+    elif child is None:
         state = "restarting"
     elif not child.ready.is_set():
         state = "starting"
@@ -85,7 +87,7 @@ def _part(tree: Tree, name: str, *, answered: bool) -> Map:
         "state": state,
         "memory": memory(child.pid) if child else None,
         "restarts": tree.restarts.get(name, 0),
-        "last_cause": tree.last_cause.get(name),
+        "last_cause": tree.given_up.get(name) or tree.last_cause.get(name),
     }
 
 

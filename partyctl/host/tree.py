@@ -4,13 +4,15 @@
           ├─ launcher   told: one client channel per node (a descriptor)
           └─ node x M   told: where the broker is, its secret, its launcher channel
 
-A child that ends unasked is started again and gets what it was told before; when the budget of restarts is spent, or
-one does not become ready, the whole party stops and says which child and why.
+A child that ends unasked is started again and gets what it was told before, as its budget of restarts allows
+(budget.py). When a node is given up the party goes on without it as long as it has another; when the broker, the
+launcher or the last node is, or a child hangs at its start, the whole party stops and says which and why.
 """
 
 import asyncio
 import contextlib
 import os
+import random
 import secrets
 import signal
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -19,7 +21,7 @@ from pathlib import Path
 from typing import Protocol
 
 from partyctl.errors import HostError
-from partyctl.host.budget import RestartBudget
+from partyctl.host.budget import Death, Deaths, GiveUp, RestartPolicy
 from partyctl.host.children import Child
 from partyctl.maps import Map, texts, unpack
 from partyctl_base.channel import Channel
@@ -32,7 +34,7 @@ START_LIMIT = 20.0
 STOP_GRACE = 3.0
 """Seconds a child may take to end after it was asked to."""
 
-USUAL_BUDGET = RestartBudget()
+USUAL_POLICY = RestartPolicy()
 
 WORKER_MODULE = "partyctl_plugins.worker"
 
@@ -74,13 +76,14 @@ class Tree:
         children: starts them.
         report: says a line to the person at the terminal.
         gone: called with the reason when the party cannot go on.
-        budget: how often each child may be restarted.
+        policy: how often and how fast a child is started again.
 
     Attributes:
         node_names: the nodes, in order, whether they live or not.
         living: the children that run or are being started.
         restarts: how often each child was started again.
         last_cause: how each child ended last.
+        given_up: the children that are not started again, and why.
     """
 
     def __init__(
@@ -90,14 +93,14 @@ class Tree:
         children: Starter,
         report: Callable[[str], None],
         gone: Callable[[str], None],
-        budget: RestartBudget = USUAL_BUDGET,
+        policy: RestartPolicy = USUAL_POLICY,
     ) -> None:
         self._directory = directory
         self._report = report
         self._gone = gone
         self._children = children
-        self._budget = budget
-        self._budgets: dict[str, RestartBudget] = {}
+        self._policy = policy
+        self._deaths: dict[str, Deaths] = {}
         self._principals: dict[str, Principal] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = False
@@ -105,6 +108,7 @@ class Tree:
         self.living: dict[str, Child] = {}
         self.restarts: dict[str, int] = {}
         self.last_cause: dict[str, str] = {}
+        self.given_up: dict[str, str] = {}
 
     @property
     def endpoint(self) -> str:
@@ -276,26 +280,36 @@ class Tree:
         self.living.pop(name, None)
         for principal in [each for each in self._principals.values() if each.owner == name]:
             await self.dismiss(principal.name)
+        was_ready = True
         while not self._stopping:
             self.last_cause[name] = cause
-            budget = self._budgets.get(name, self._budget).spend(asyncio.get_running_loop().time())
-            if budget is None:
-                self._gone(f"the {name} was restarted too often; last cause: {cause}")
+            death = Death(asyncio.get_running_loop().time(), cause, was_ready, random.random())
+            self._deaths[name], verdict = self._deaths.get(name, Deaths()).step(self._policy, death)
+            if isinstance(verdict, GiveUp):
+                self._give_up(name, verdict.why)
                 return
-            self._budgets[name] = budget
             self.restarts[name] = self.restarts.get(name, 0) + 1
             self._report(f"the {name} {cause}; starting it again")
+            await asyncio.sleep(verdict.wait)
             try:
                 await self._start(name)
                 return
             except DiedAtStart as error:
                 self.living.pop(name, None)
-                cause = error.why
+                cause, was_ready = error.why, False
             except HostError as error:
                 # It hangs, or there is no room for it: trying again would only take longer.
                 if not self._stopping:
-                    self._gone(str(error))
+                    self._give_up(name, str(error))
                 return
+
+    def _give_up(self, name: str, why: str) -> None:
+        self.living.pop(name, None)
+        self.given_up[name] = why
+        if name in self.node_names and set(self.node_names) - set(self.given_up):
+            self._report(f"the {name} is given up, the party goes on without it: {why}")
+        else:
+            self._gone(f"the {name} is given up: {why}")
 
 
 def describe(code: int) -> str:

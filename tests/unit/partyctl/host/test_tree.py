@@ -9,7 +9,7 @@ from fakes.children import FakeChildren
 from fakes.quiet import quietly
 
 from partyctl.errors import HostError
-from partyctl.host.budget import RestartBudget
+from partyctl.host.budget import RestartPolicy
 from partyctl.host.tree import STOP_GRACE, Tree, describe
 from partyctl.maps import pack
 
@@ -18,12 +18,14 @@ class Grove:
     """A tree of fake children, and what it said."""
 
     def __init__(
-        self, directory: Path, children: FakeChildren, *, nodes: int = 2, budget: RestartBudget | None = None
+        self, directory: Path, children: FakeChildren, *, nodes: int = 2, policy: RestartPolicy | None = None
     ) -> None:
         self.children = children
         self.said: list[str] = []
         self.gave_up: list[str] = []
-        self.tree = Tree(directory, nodes, children, self.said.append, self.gave_up.append, budget or RestartBudget())
+        self.tree = Tree(
+            directory, nodes, children, self.said.append, self.gave_up.append, policy or RestartPolicy(first_wait=0.0)
+        )
 
 
 def growing(
@@ -32,12 +34,12 @@ def growing(
     children: Callable[[], FakeChildren] = FakeChildren,
     *,
     nodes: int = 2,
-    budget: RestartBudget | None = None,
+    policy: RestartPolicy | None = None,
 ) -> Grove:
     """Start a tree, do `work`, stop it; fails if anything is left unheard."""
 
     async def grow() -> Grove:
-        grove = Grove(directory, children(), nodes=nodes, budget=budget)
+        grove = Grove(directory, children(), nodes=nodes, policy=policy)
         try:
             await grove.tree.start()
             await work(grove)
@@ -144,15 +146,37 @@ def test_a_node_and_the_launcher_that_die_together_find_each_other(runtime: Path
     assert growing(runtime, kill).gave_up == []
 
 
-def test_a_child_that_dies_again_and_again_ends_the_party_with_its_name(runtime: Path) -> None:
+def test_a_node_that_dies_again_and_again_is_given_up_and_the_party_goes_on_without_it(runtime: Path) -> None:
     async def kill(grove: Grove) -> None:
         grove.children.scripts["node/0"] = ["die"] * 10
         grove.children.named("node/0")[0].exits(-11)
         await settle()
         assert len(grove.children.named("node/0")) == 4
+        assert "always: exited with status 3" in grove.tree.given_up["node/0"]
 
-    grove = growing(runtime, kill, budget=RestartBudget(3, 30.0))
-    assert grove.gave_up == ["the node/0 was restarted too often; last cause: exited with status 3"]
+    grove = growing(runtime, kill, policy=RestartPolicy(9, 30.0, first_wait=0.0))
+    assert grove.gave_up == []
+    assert any("goes on without it" in line for line in grove.said)
+
+
+@pytest.mark.parametrize("name", ["broker", "launcher"])
+def test_a_party_without_broker_or_launcher_gives_up_and_says_why(name: str, runtime: Path) -> None:
+    async def kill(grove: Grove) -> None:
+        for number in range(4):
+            grove.children.named(name)[number].exits(-9)
+            await settle()
+
+    grove = growing(runtime, kill, policy=RestartPolicy(3, 30.0, first_wait=0.0))
+    why = "restarted 3 times within 30 s; last cause: was killed by SIGKILL"
+    assert grove.gave_up == [f"the {name} is given up: {why}"]
+
+
+def test_the_last_node_that_is_given_up_takes_the_party_along(runtime: Path) -> None:
+    async def kill(grove: Grove) -> None:
+        grove.children.named("node/0")[0].exits(1)
+        await settle()
+
+    assert len(growing(runtime, kill, nodes=1, policy=RestartPolicy(0)).gave_up) == 1
 
 
 def test_a_child_that_dies_once_while_it_is_started_again_gets_another_try(runtime: Path) -> None:
