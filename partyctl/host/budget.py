@@ -5,7 +5,7 @@ Rules, for the deaths of one child:
     period / intensity on average is never given up, however often it dies.
  2. The wait before a restart doubles with each recent death, from `first_wait` to `longest_wait`, and varies by up to a
     quarter, so that many children of one cause do not return in one moment.
- 3. A child that dies `same_deaths` times in a row before it was ready, each time of the same cause, is given up at once:
+ 3. A child that dies `same_deaths` times in a row before it was ready, each time of one cause, is given up at once:
     another try would end as these did.
 """
 
