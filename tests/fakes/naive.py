@@ -232,30 +232,57 @@ def _said(situation: Situation, role: str) -> list[tuple[str, Situation]]:
     return [(label, later) for _, item, label, later, _ in moves(situation) if role in item[1:3]]
 
 
-def replay(row: Row, run: tuple[tuple[str, str, str], ...], role: str) -> list[tuple[set[Situation], set[int]]]:
-    """The situations before each message of a run and after the last, with the numbers of the items that were said.
+def own_part(row: Row, role: str) -> Row:
+    """The row with each `par` replaced by the branch that the role is in, or by something that nobody sees."""
+    done: list[Any] = []
+    for item in row:
+        if item[0] == "say":
+            done.append((*item[:3], tuple((label, own_part(inner, role)) for label, inner in item[3]), item[4]))
+        elif item[0] == "loop":
+            done.append((*item[:2], own_part(item[2], role)))
+        elif item[0] == "par":
+            done += next((own_part(branch, role) for branch in item[1] if takes_part(branch, role)), (_UNSEEN,))
+            if not falls_through(item):
+                done.append(("loop", "", (_UNSEEN, ("repeat", ""))))
+        else:
+            done.append(item)
+    return tuple(done)
 
-    Messages in branches of a `par` that the role has no part in are left out of a run, so they may happen at any time.
-    """
-    now = _others_first({settle(row)[0]}, role)
-    course: list[tuple[set[Situation], set[int]]] = []
-    for sender, receiver, label in run:
-        taken = [
-            (item[4], later)
-            for situation in now
-            for _, item, said, later, _ in moves(situation)
-            if (item[1], item[2], said) == (sender, receiver, label)
+
+_UNSEEN = ("say", "", "", (("", ()),), -2)
+
+
+def takes_part(row: Row, role: str) -> bool:
+    """Whether the role says or hears something in the row."""
+    for item in row:
+        inner = [item[2]] if item[0] == "loop" else item[1] if item[0] == "par" else []
+        if item[0] == "say":
+            inner = [inner_row for _, inner_row in item[3]]
+            if role in item[1:3]:
+                return True
+        if any(takes_part(one, role) for one in inner):
+            return True
+    return False
+
+
+def replay(row: Row, run: tuple[tuple[str, str, str], ...], role: str) -> tuple[list[int], Situation]:
+    """The numbers of the items that are said in a run, and the situation after it, as far as they are the role's."""
+    now = _seen(settle(own_part(row, role))[0])
+    numbers: list[int] = []
+    for message in run:
+        ((number, now),) = [
+            (item[4], _seen(later)) for _, item, said, later, _ in moves(now) if (item[1], item[2], said) == message
         ]
-        course.append((now, {number for number, _ in taken}))
-        now = _others_first({later for _, later in taken}, role)
-    return [*course, (now, set())]
+        numbers.append(number)
+    return numbers, now
 
 
-def _others_first(situations: set[Situation], role: str) -> set[Situation]:
-    seen, waiting = set(situations), list(situations)
-    while waiting:
-        for path, item, _, later, _ in moves(waiting.pop()):
-            if path and role not in item[1:3] and later not in seen:
-                seen.add(later)
-                waiting.append(later)
-    return seen
+def _seen(situation: Situation) -> Situation:
+    """The situation when what nobody sees has happened; itself if nothing else ever will."""
+    unseen = {situation}
+    while True:
+        after = [later for _, item, _, later, _ in moves(situation) if item[4] == _UNSEEN[4]]
+        if not after or after[0] in unseen:
+            return situation
+        situation = after[0]
+        unseen.add(situation)

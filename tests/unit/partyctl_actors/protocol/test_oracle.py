@@ -129,13 +129,12 @@ def parting(row: Row, error: ProjectionError) -> int:
     one, other = error.runs
     seen = [[message for message in run if role in message[:2]] for run in error.runs]
     assert seen[0] == seen[1]
-    courses = [replay(row, run, role) for run in error.runs]
-    duties = [{found for end in course[-1][0] if (found := duty(end, role)) is not None} for course in courses]
-    assert any(not agree(p, q, role) for p in duties[0] for q in duties[1])
+    (numbers, end), (others, other_end) = (replay(row, run, role) for run in error.runs)
+    assert not agree(duty(end, role), duty(other_end, role), role)
     at = next(i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
     assert one[at][:2] == other[at][:2] == tuple(error.where.split(" -> "))
-    (number,) = courses[0][at][1] & courses[1][at][1]
-    return number
+    assert numbers[at] == others[at]
+    return numbers[at]
 
 
 def cured(row: Row, error: ProjectionError) -> None:
