@@ -142,6 +142,8 @@ class Nursery:
         except OSError as error:
             # Unrecorded, it could outlive a killed party unseen.
             os.close(born.end)
+            self.close_output(worker)
+            worker.client = None  # who asked for it was refused, and hears of no end
             self.kill(worker, "killed")
             raise SpawnRefused("the worker's spawn record cannot be written", why=error.strerror or "") from error
         with contextlib.suppress(OSError):  # killed by somebody in between: its exit notice comes

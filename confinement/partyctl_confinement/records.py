@@ -1,7 +1,7 @@
 """Spawn records: one small file per living worker, so that a party that was killed whole is reaped at its next start.
 
-A record is one line: a mark, the pid, the start time in ticks since boot, the boot's id. No fsync: after a power cut
-the boot's id differs, and no recorded process can be alive.
+A record is one line: a mark, the pid, the start time in ticks since boot, the boot's id. It is written before the
+worker's main begins, whole by a rename, and without fsync: see docs/decisions, "Spawn records are not synced".
 """
 
 import contextlib
@@ -57,7 +57,11 @@ def read_all(directory: Path) -> tuple[list[ProcessIdentity], tuple[str, ...]]:
         if path.name.startswith("."):
             path.unlink(missing_ok=True)  # the draft of a launcher that was killed in between
             continue
-        record = _read(path)
+        text = _read(path)
+        if text is not None and not text.strip("\0"):
+            path.unlink(missing_ok=True)  # what a power cut leaves of a file; no process survived that
+            continue
+        record = decode(text or "")
         if record is None or path.name != f"{record.pid}{_SUFFIX}":
             foreign.append(path.name)
         else:
@@ -65,13 +69,13 @@ def read_all(directory: Path) -> tuple[list[ProcessIdentity], tuple[str, ...]]:
     return found, tuple(foreign)
 
 
-def _read(path: Path) -> ProcessIdentity | None:
+def _read(path: Path) -> str | None:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
     try:
-        return decode(os.read(descriptor, _LONGEST).decode("ascii", "replace"))
+        return os.read(descriptor, _LONGEST).decode("ascii", "replace")
     except OSError:
         return None
     finally:

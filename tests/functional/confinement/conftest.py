@@ -75,15 +75,26 @@ def trace(directory: Path) -> Iterator[Trace]:
 
 
 @pytest.fixture
-def launcher(directory: Path) -> Iterator[LauncherProcess]:
-    started = LauncherProcess.start(
-        preload=["worker_mains"], records=directory / "records", environment=launcher_environment()
-    )
-    yield started
-    if until(lambda: started.poll() is not None, 0):
-        started.kill()
-    else:
-        started.stop()
+def start_launcher(directory: Path) -> Iterator[Callable[..., LauncherProcess]]:
+    """Starts launchers with more than the usual settings."""
+    made: list[LauncherProcess] = []
+
+    def start(**settings: object) -> LauncherProcess:
+        usual = {"preload": ["worker_mains"], "records": directory / "records", "environment": launcher_environment()}
+        made.append(LauncherProcess.start(**{**usual, **settings}))  # type: ignore[arg-type]
+        return made[-1]
+
+    yield start
+    for each in made:
+        if until(lambda each=each: each.poll() is not None, 0):
+            each.kill()
+        else:
+            each.stop()
+
+
+@pytest.fixture
+def launcher(start_launcher: Callable[..., LauncherProcess]) -> LauncherProcess:
+    return start_launcher()
 
 
 def launcher_environment() -> dict[str, str]:

@@ -8,6 +8,9 @@ import time
 
 import pytest
 
+from partyctl_base.process import children
+from partyctl_confinement.reaper import reap_records
+
 
 async def _with_orphans(hired, trace, launcher):
     await hired.channel.send(os.fsencode(trace.directory))
@@ -111,6 +114,36 @@ def test_the_same_runner_is_caught_when_its_worker_is_killed_from_outside(launch
     assert not _changes(latest, latest.read_text(encoding="ascii"))
 
 
+def test_what_a_shell_started_in_a_worker_goes_with_it_setsid_or_not(launcher, trace, connect, hire) -> None:
+    """cc-connect#925: sh and npx launchers leave their children behind when the CLI is killed."""
+
+    async def play():
+        async with connect(launcher) as client, hire(client, "leaves_shell_children") as hired:
+            await hired.channel.send(os.fsencode(trace.directory))
+            assert (await hired.channel.receive()).data == b"ready"
+            trace.add(hired.pid)
+            trace.add_written()
+            assert len(trace.alive()) == 4
+            await hired.kill()
+            assert trace.alive() == []
+
+    asyncio.run(asyncio.wait_for(play(), 30))
+
+
+def test_fifty_workers_with_double_forking_children_leave_no_zombie(launcher, connect) -> None:
+    """openab#449: 303 zombies below a process that nobody reaps for."""
+
+    async def play():
+        async with connect(launcher) as client:
+            for number in range(50):
+                hired = await client.spawn(name=f"w{number}", main="worker_mains:double_forks")
+                assert (await hired.exited()).status == 0
+                hired.channel.close()
+
+    asyncio.run(asyncio.wait_for(play(), 60))
+    assert children(launcher.pid) == []
+
+
 def _changes(path, before) -> bool:
     stop_at = time.monotonic() + 0.2
     while time.monotonic() < stop_at:
@@ -151,3 +184,21 @@ def test_killing_the_hosts_worker_leaves_its_launcher_and_nothing_else(host, pid
     assert report["cause"] == "exit"
     assert host.wait(10) == 0
     assert trace.all_gone()
+
+
+def test_host_and_launcher_killed_in_one_instant_leave_no_worker_and_no_record_that_misleads(
+    host, pids, trace, directory
+) -> None:
+    """Their daemons are what docs/ownership.md gives as its limit: they hang below init, and `trace` ends them."""
+    os.kill(host.pid, signal.SIGSTOP)
+    os.kill(pids["launcher"], signal.SIGSTOP)  # so that neither sweeps for the other
+    os.kill(pids["launcher"], signal.SIGKILL)
+    os.kill(host.pid, signal.SIGKILL)
+    host.wait()
+    deadline = time.monotonic() + 10
+    while pids["worker"] in trace.alive() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not {host.pid, pids["launcher"], pids["worker"]} & set(trace.alive())
+    reaped = reap_records(directory / "records")
+    assert (reaped.stale, reaped.killed, reaped.left) == ((pids["worker"],), (), ())
+    assert list((directory / "records").iterdir()) == []

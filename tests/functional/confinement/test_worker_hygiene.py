@@ -1,11 +1,18 @@
 """What a worker finds around itself, and how its end is told."""
 
 import asyncio
+import contextlib
 import json
+import os
 import resource
+import shutil
 import signal
+import time
 
 import pytest
+
+from partyctl_base.channel import ChannelClosed
+from partyctl_confinement.errors import SpawnRefused
 
 
 @pytest.fixture
@@ -121,6 +128,20 @@ def test_the_last_words_come_before_the_end_of_file(launcher, connect, hire) -> 
     asyncio.run(asyncio.wait_for(play(), 30))
 
 
+def test_the_last_words_arrive_though_the_worker_left_something_unread(launcher, connect) -> None:
+    async def play():
+        async with connect(launcher) as client:
+            for _ in range(20):
+                hired = await client.spawn(name="deaf", main="worker_mains:shows_limits")
+                with contextlib.suppress(ChannelClosed):  # it may be faster
+                    await hired.channel.send(b"nobody reads this")
+                assert (await hired.channel.receive()) is not None
+                await hired.exited()
+                hired.channel.close()
+
+    asyncio.run(asyncio.wait_for(play(), 60))
+
+
 def test_a_worker_may_close_its_output_and_live_on(launcher, connect, hire) -> None:
     async def play():
         async with connect(launcher) as client, hire(client, "closes_its_output") as hired:
@@ -147,6 +168,56 @@ def test_a_flood_of_output_is_drained_in_bounded_memory_while_others_are_served(
     assert notice.stderr.endswith(b"x\nthe last line\n")
     assert len(notice.stderr) == 16 * 1024
     assert grown < 4 * 1024
+
+
+def test_a_worker_may_fork_and_use_multiprocessing_for_it_inherits_no_socket_library(launcher, connect, hire) -> None:
+    """pyzmq#983: a context used over a fork hangs or steals. The launcher has none; nor has any worker at its start."""
+
+    async def play():
+        async with connect(launcher) as client, hire(client, "starts_children") as hired:
+            return json.loads((await hired.channel.receive()).data)
+
+    assert asyncio.run(asyncio.wait_for(play(), 30)) == [[1, 2], "forked"]
+
+
+def test_an_interrupt_at_the_terminal_reaches_no_worker(host, trace) -> None:
+    """ralphify#38: Ctrl-C goes to the whole foreground group, and children die before their parent drains."""
+    pids = json.loads(host.stdout.readline())
+    trace.add(pids["launcher"], pids["worker"])
+    trace.add_written()
+    groups = {os.getpgid(host.pid), os.getsid(host.pid)}
+    for pid in (pids["launcher"], pids["worker"]):
+        assert groups.isdisjoint({os.getpgid(pid), os.getsid(pid)})
+
+
+def test_a_worker_finds_its_spawn_record_when_its_main_begins(launcher, connect) -> None:
+    async def play():
+        async with connect(launcher) as client:
+            for mode in ("fork", "exec"):
+                hired = await client.spawn(name="recorded", main="worker_mains:finds_its_record", mode=mode)
+                assert (await hired.channel.receive()).data == b"yes"
+                await hired.exited()
+                hired.channel.close()
+
+    asyncio.run(asyncio.wait_for(play(), 30))
+
+
+def test_a_worker_whose_record_cannot_be_written_never_comes_to_its_main(launcher, directory, connect) -> None:
+    shutil.rmtree(directory / "records")
+    (directory / "records").write_text("in the way", encoding="ascii")
+
+    async def play():
+        async with connect(launcher) as client:
+            with pytest.raises(SpawnRefused, match=r"spawn record cannot be written.*Not a directory"):
+                await client.spawn(name="unrecorded", main="worker_mains:marks_its_main")
+
+    asyncio.run(asyncio.wait_for(play(), 30))
+    for _ in range(100):
+        if not launcher.workers():
+            break
+        time.sleep(0.02)
+    assert launcher.workers() == []
+    assert not (directory / "came-to-main").exists()
 
 
 def _resident(pid: int) -> int:

@@ -1,88 +1,8 @@
 import msgpack
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from partyctl_confinement import messages, requests
-from partyctl_confinement.requests import BadRequest, Kill, ListWorkers, NewClient, Spawn, Stop
-
-SPAWN = {"t": "spawn", "id": "w", "name": "Writer", "main": "a.b:c", "labels": {"role": "Writer", "empty": ""}}
-
-
-def _client(message: object) -> Spawn | Kill | BadRequest:
-    return requests.parse_client(msgpack.packb(message))
-
-
-def test_requests_of_a_client() -> None:
-    assert _client(SPAWN) == Spawn("w", "Writer", "a.b:c", {"role": "Writer", "empty": ""})
-    assert _client({"t": "kill", "id": "w"}) == Kill("w")
-
-
-def test_labels_may_be_left_out() -> None:
-    assert _client({key: SPAWN[key] for key in ("t", "id", "name", "main")}) == Spawn("w", "Writer", "a.b:c", {})
-
-
-@pytest.mark.parametrize(
-    ("change", "why"),
-    [
-        ({"id": 5}, "id"),
-        ({"id": "x" * 129}, "id"),
-        ({"id": "a\nb"}, "id"),
-        ({"name": None}, "name"),
-        ({"name": ""}, "name"),
-        ({"main": "a.b"}, "module:function"),
-        ({"main": "a b:c"}, "module:function"),
-        ({"main": "a:b.c"}, "module:function"),
-        ({"main": "a:b\n"}, "module:function"),
-        ({"main": ".a:b"}, "module:function"),
-        ({"labels": None}, "labels"),
-        ({"labels": {"a": 1}}, "labels"),
-        ({"labels": {b"a": "x"}}, "labels"),
-        ({"labels": {"a": "x" * 257}}, "labels"),
-        ({"labels": {str(n): "" for n in range(33)}}, "labels"),
-    ],
-)
-def test_a_request_out_of_form_is_refused_and_says_why(change, why) -> None:
-    bad = _client({**SPAWN, **change})
-    assert isinstance(bad, BadRequest)
-    assert why in bad.why
-    assert bad.request == "spawn"
-
-
-def test_a_refusal_names_the_worker_if_the_request_did() -> None:
-    bad = _client({**SPAWN, "main": "nonsense"})
-    assert isinstance(bad, BadRequest)
-    assert msgpack.unpackb(messages.refused(bad)) == {"t": "refused", "id": "w", "request": "spawn", "why": bad.why}
-
-
-@settings(deadline=None)
-@given(st.binary(max_size=200))
-def test_no_bytes_are_an_error(data) -> None:
-    requests.parse_client(data)
-    requests.parse_host(data)
-
-
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.floats() | st.text() | st.binary(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.sampled_from([*SPAWN]), inner),
-    max_leaves=8,
-)
-
-
-@settings(deadline=None)
-@given(st.dictionaries(st.sampled_from([*SPAWN]), VALUES), st.sampled_from(["spawn", "kill"]))
-def test_no_map_is_an_error_and_what_passes_is_in_form(message, kind) -> None:
-    request = _client({**message, "t": kind})
-    if isinstance(request, Spawn):
-        assert 0 < len(request.id) <= requests.ID_MAX
-        assert all(isinstance(text, str) for pair in request.labels.items() for text in pair)
-
-
-def test_requests_of_the_host() -> None:
-    assert requests.parse_host(msgpack.packb({"t": "client", "name": "node/1"})) == NewClient("node/1")
-    assert requests.parse_host(msgpack.packb({"t": "workers"})) == ListWorkers()
-    assert requests.parse_host(msgpack.packb({"t": "stop"})) == Stop()
-    assert isinstance(requests.parse_host(msgpack.packb({"t": "spawn"})), BadRequest)
+from partyctl_confinement import messages
+from partyctl_confinement.endings import Hit
 
 
 @pytest.mark.parametrize(
@@ -92,3 +12,9 @@ def test_an_exit_notice_tells_status_from_signal(wait_status, status, signal) ->
     notice = msgpack.unpackb(messages.exited("w", 5, wait_status, b"tail", "exit"))
     assert (notice["status"], notice["signal"]) == (status, signal)
     assert (notice["id"], notice["pid"], notice["stderr"], notice["cause"]) == ("w", 5, b"tail", "exit")
+    assert (notice["limit"], notice["evidence"]) == (None, "")
+
+
+def test_an_exit_notice_names_the_limit_and_what_says_so() -> None:
+    notice = msgpack.unpackb(messages.exited("w", 5, 24, b"", "exit", Hit("cpu_seconds", "over it")))
+    assert (notice["limit"], notice["evidence"]) == ("cpu_seconds", "over it")

@@ -61,3 +61,10 @@ def test_a_draft_is_removed_and_a_foreign_file_is_named_and_stays(tmp_path) -> N
 
 def test_a_directory_that_does_not_exist_holds_nothing(tmp_path) -> None:
     assert records.read_all(tmp_path / "none") == ([], ())
+
+
+@pytest.mark.parametrize("left", [b"", b"\0" * 60], ids=["empty", "zeros"])
+def test_what_a_power_cut_leaves_of_a_record_is_removed(tmp_path, left) -> None:
+    (tmp_path / "15.spawn").write_bytes(left)
+    assert records.read_all(tmp_path) == ([], ())
+    assert list(tmp_path.iterdir()) == []

@@ -141,3 +141,108 @@ def _until(condition: "object") -> None:
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
+
+
+def allocates(channel: Channel) -> int:
+    """Takes 200 MiB."""
+    channel.receive()
+    held = bytearray(200 * 1024 * 1024)
+    return len(held) % 2
+
+
+def burns(channel: Channel) -> int:
+    """Computes for ever."""
+    while True:
+        pass
+
+
+def burns_and_ignores(channel: Channel) -> int:
+    signal.signal(signal.SIGXCPU, signal.SIG_IGN)
+    return burns(channel)
+
+
+def writes_a_file(channel: Channel) -> int:
+    """Writes 1 MiB into the file it is told."""
+    received = channel.receive()
+    assert received is not None
+    Path(received.data.decode()).write_bytes(b"x" * 1024 * 1024)
+    return 0
+
+
+def opens_files(channel: Channel) -> int:
+    """Opens files until it may not; says which descriptor was the last."""
+    opened = []
+    try:
+        while True:
+            opened.append(os.open(os.devnull, os.O_RDONLY))
+    except OSError:
+        channel.send(str(opened[-1]).encode())
+    return 0
+
+
+def shows_limits(channel: Channel) -> int:
+    names = ("NOFILE", "FSIZE", "CORE", "CPU", "AS")
+    channel.send(json.dumps({name: resource.getrlimit(getattr(resource, f"RLIMIT_{name}")) for name in names}).encode())
+    return 0
+
+
+def finds_its_record(channel: Channel) -> int:
+    """Says whether its spawn record was there first thing; the directory is an option of its launcher."""
+    line = Path(f"/proc/{os.getppid()}/cmdline").read_text(encoding="utf-8").split("\0")
+    record = Path(line[line.index("--records") + 1]) / f"{os.getpid()}.spawn"
+    channel.send(b"yes" if record.exists() else b"no")
+    return 0
+
+
+def marks_its_main(channel: Channel) -> int:
+    """Leaves a file beside its launcher's spawn records."""
+    line = Path(f"/proc/{os.getppid()}/cmdline").read_text(encoding="utf-8").split("\0")
+    (Path(line[line.index("--records") + 1]).parent / "came-to-main").touch()
+    return 0
+
+
+def talks(channel: Channel) -> int:
+    """Prints what it is sent."""
+    while (received := channel.receive()) is not None:
+        os.write(1, received.data)
+    return 0
+
+
+def starts_children(channel: Channel) -> int:
+    """Starts children by fork and by multiprocessing, and says what they answered."""
+    import multiprocessing
+
+    context = multiprocessing.get_context("fork")
+    with context.Pool(2) as pool:
+        answers = pool.map(abs, [-1, -2])
+    reading, writing = os.pipe()
+    if os.fork() == 0:
+        os.write(writing, b"forked")
+        os._exit(0)
+    os.wait()
+    channel.send(json.dumps([answers, os.read(reading, 100).decode()]).encode())
+    return 0
+
+
+def leaves_shell_children(channel: Channel) -> int:
+    """Starts what provider CLIs start: a shell with two children, and a program that left its session."""
+    import subprocess
+
+    directory = _directory(channel)
+    note = f"echo $! > {directory}/shell-$N.draft; mv {directory}/shell-$N.draft {directory}/shell-$N.pid"
+    script = "; ".join(f"sleep 999 & N={number}; {note}" for number in range(2))
+    subprocess.Popen(["/bin/sh", "-c", f"{script}; wait"])
+    subprocess.Popen(["/bin/sh", "-c", f"setsid sleep 999 & N=9; {note}"])
+    _until(lambda: len(list(directory.glob("*.pid"))) == 3)
+    channel.send(b"ready")
+    return echo(channel)
+
+
+def double_forks(channel: Channel) -> int:
+    """Leaves a process behind that ends at once, and ends."""
+    if os.fork() == 0:
+        if os.fork() == 0:
+            os._exit(0)
+        os._exit(0)
+    os.wait()
+    return 0
