@@ -219,6 +219,9 @@ class Channel:
             record, ancillary, _flags, _address = self._sock.recvmsg(RECORD_MAX, _ANCILLARY)
         except BlockingIOError:
             raise
+        except ConnectionResetError:
+            # The peer ended with a record of ours unread. The kernel says so once, ahead of the peer's last words.
+            return self._receive_record()
         except OSError:
             return None
         fds = _descriptors(ancillary)
