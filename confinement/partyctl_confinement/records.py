@@ -1,7 +1,7 @@
 """Spawn records: one small file per living worker, so that a party that was killed whole is reaped at its next start.
 
 A record is one line: a mark, the pid, the start time in ticks since boot, the boot's id. It is written before the
-worker's main begins, whole by a rename, and without fsync: see docs/decisions, "Spawn records are not synced".
+worker's main begins, whole by a rename, and without fsync: see docs/decisions/0009.
 """
 
 import contextlib
