@@ -1,5 +1,6 @@
 """Agents as data: from `party.toml`, and across processes."""
 
+import difflib
 import os
 from collections.abc import Mapping
 
@@ -15,10 +16,26 @@ def cast_from(config: PartyConfig, protocol: Protocol) -> dict[Role, Participant
     """Who plays a protocol's roles by `party.toml`; roles that the file does not name are left out.
 
     Raises:
-        ConfigError: a role is a person's, whom nobody can ask here.
+        ConfigError: a role is a person's, whom nobody can ask here; or a name is near to a role that nobody plays.
     """
     named = {role.name: role for role in protocol.roles}
+    _check_names(config, named)
     return {named[name]: _participant(role, config) for name, role in config.roles.items() if name in named}
+
+
+def _check_names(config: PartyConfig, named: Mapping[str, Role]) -> None:
+    """Refuse a mistyped role. A file may cast several protocols, so a name like no free role is none."""
+    free = {name.casefold(): name for name in named if name not in config.roles}
+    for name, role in config.roles.items():
+        near = difflib.get_close_matches(name.casefold(), free, n=1) if name not in named else []
+        if near:
+            raise ConfigError(
+                f"the protocol has no role {name!r}",
+                file=config.source,
+                line=role.line,
+                key=f"roles.{name}",
+                fix=f"Did you mean {free[near[0]]!r}? Nobody plays it",
+            )
 
 
 def _participant(role: RoleConfig, config: PartyConfig) -> Participant:

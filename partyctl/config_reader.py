@@ -64,10 +64,14 @@ class Table:
         return str(self.path[-1])
 
     @property
+    def line(self) -> int | None:
+        """The line of the table, if it is known."""
+        return self.document.line(self.path)
+
+    @property
     def where(self) -> str:
         """File and line of the table."""
-        line = self.document.line(self.path)
-        return f"{self.document.source}:{line}" if line else str(self.document.source)
+        return f"{self.document.source}:{self.line}" if self.line else str(self.document.source)
 
     def complain(self, key: str, what: str, *, why: str = "", fix: str = "") -> None:
         """Note what is wrong with `key` of this table; "" for the table itself."""

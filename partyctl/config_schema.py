@@ -43,7 +43,7 @@ class RoleConfig:
 
     Attributes:
         name: the role's name.
-        where: file and line of its table, for messages.
+        where, line: file and line of its table, for messages.
         provider, transport, model, instructions, options: which agent, and how it is reached.
         cwd: the agent's working directory, absolute; relative ones start at the file's directory.
         permissions, approvals: what the provider allows its agent; set whenever `provider` is.
@@ -65,6 +65,7 @@ class RoleConfig:
     env: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, object] = field(default_factory=dict)
     human: str | None = None
+    line: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +200,7 @@ def _role(table: Table, defaults: Defaults, directory: Path, resolve: Resolve) -
         return None
     if "human" in table:
         table.only("human")
-        return RoleConfig(table.name, table.where, directory, human=table.word("human", HUMANS))
+        return RoleConfig(table.name, table.where, directory, human=table.word("human", HUMANS), line=table.line)
     table.only(*ROLE_KEYS)
     transport = table.word("transport", [kind.value for kind in TransportKind])
     provider = _provider(table, resolve)
@@ -219,6 +220,7 @@ def _role(table: Table, defaults: Defaults, directory: Path, resolve: Resolve) -
         confinement=_confinement(table) or defaults.confinement,
         env=_env(table.table("env")),
         options=dict(options.values) if (options := table.table("options")) else {},
+        line=table.line,
     )
 
 

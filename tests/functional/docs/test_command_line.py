@@ -17,8 +17,10 @@ FROM_USAGE_AND_SIGNALS = {0, 2, 6, 130, 143}
 
 
 def options(command: click.Command) -> set[str]:
-    """Every way to spell each option that is shown in the command's help."""
-    shown = [each for each in command.params if isinstance(each, click.Option) and not each.hidden]
+    """Every way to spell each option that is shown in the command's help, and in that of its own verbs."""
+    own = command.commands.values() if isinstance(command, click.Group) and command is not partyctl else ()
+    params = [param for each in (command, *own) for param in each.params]
+    shown = [each for each in params if isinstance(each, click.Option) and not each.hidden]
     return {spelling for each in shown for spelling in each.opts}
 
 

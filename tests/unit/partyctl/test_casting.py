@@ -1,58 +1,38 @@
-import os
 from pathlib import Path
 
 import pytest
 
-from partyctl.casting import agent_from, cast_from, describe_agent
-from partyctl.config import load
-from partyctl.maps import pack, unpack
-from partyctl_actors.participants import Agent
-from partyctl_actors.protocol import Message, Protocol, roles, send
-from partyctl_plugins.contract import ApprovalPolicy, NativeMode, NativePermissions, TransportKind
+import partyctl as ap
+from partyctl.casting import cast_from
+from partyctl.config import PartyConfig, parse
+from partyctl.errors import ConfigError
 
-A, B = roles("A", "B")
+Writer, Reviewer = ap.roles("Writer", "Reviewer")
 
 
-class Hi(Message):
-    """A greeting."""
+class Word(ap.Message):
+    text: str
 
 
-BARE = Agent("scripted", permissions=NativePermissions.bypass(), approvals=ApprovalPolicy.DENY)
-FULL = Agent(
-    "claude",
-    "Write.",
-    permissions=NativePermissions(NativeMode.WORKSPACE_WRITE, ("/tmp",), True),
-    approvals=ApprovalPolicy.DENY,
-    transport=TransportKind.ONE_SHOT,
-    model="m",
-    cwd="sub",
-    options={"deep": {"list": [1, 2.5, None]}},
-    confinement="none",
-    env={"K": "v"},
-    repair=3,
-)
+PROTOCOL = ap.Protocol(ap.send(Writer, Reviewer, Word))
+AGENT = 'provider = "p"\npermissions = { mode = "bypass" }\napprovals = "deny"\n'
 
 
-@pytest.mark.parametrize("agent", [BARE, FULL], ids=["bare", "full"])
-def test_an_agent_survives_the_way_to_another_process(agent: Agent) -> None:
-    there = agent_from(unpack(pack(describe_agent(agent))))
-    for name in ("provider", "instructions", "permissions", "approvals", "transport", "model", "confinement"):
-        assert getattr(there, name) == getattr(agent, name), name
-    assert dict(there.options) == dict(agent.options)
-    assert (there.env or {}) == (agent.env or {})
-    assert there.repair == agent.repair
+def config(*roles: str) -> PartyConfig:
+    text = "".join(f"[roles.{role}]\n{AGENT}" for role in roles)
+    return parse(text, Path("/x/party.toml"), lambda name: None)
 
 
-def test_its_directory_is_that_of_the_process_that_describes_it() -> None:
-    assert describe_agent(BARE)["cwd"] == os.getcwd()
-    assert describe_agent(FULL)["cwd"] == os.path.join(os.getcwd(), "sub")
+def test_roles_are_cast_by_name_and_those_of_other_protocols_are_left_out() -> None:
+    assert set(cast_from(config("Writer", "Editor"), PROTOCOL)) == {Writer}
 
 
-def test_a_protocol_is_cast_from_the_roles_that_the_file_names(tmp_path: Path) -> None:
-    role = 'provider = "scripted"\npermissions = { mode = "bypass" }\napprovals = "deny"\n'
-    (tmp_path / "party.toml").write_text(f"[roles.A]\ninstructions = 'x'\n{role}[roles.Stranger]\n{role}")
-    cast = cast_from(load(tmp_path / "party.toml"), Protocol(send(A, B, Hi)))
-    assert list(cast) == [A]
-    agent = cast[A]
-    assert isinstance(agent, Agent)
-    assert (agent.provider, agent.instructions) == ("scripted", "x")
+@pytest.mark.parametrize("mistyped", ["Reviwer", "reviewer", "Reviewers"])
+def test_a_mistyped_role_is_refused_with_file_line_and_the_nearest(mistyped: str) -> None:
+    told = rf"no role '{mistyped}' \(/x/party\.toml:5, roles\.{mistyped}\)\. Did you mean 'Reviewer'\?"
+    with pytest.raises(ConfigError, match=told):
+        cast_from(config("Writer", mistyped), PROTOCOL)
+
+
+def test_a_name_near_to_a_role_that_is_cast_is_another_protocols() -> None:
+    assert set(cast_from(config("Writer", "Reviewer", "Reviewers"), PROTOCOL)) == {Writer, Reviewer}
