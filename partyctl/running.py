@@ -214,12 +214,12 @@ class Follower:
         self._end(HostError("the run was not started", where=destination, why=why, fix="Run it again"))
 
     def gone(self, address: str, unknown: tuple[int, ...], why: str) -> None:
-        """The node died."""
-        self._end(HostError("the node that ran the session is gone", where=address, why=why, fix="Run it again"))
+        """The node died, or this end is closed for good."""
+        what = "the node that ran the session is gone" if address == self.node else "the broker was lost during the run"
+        self._end(HostError(what, where=address, why=why, fix="Run it again"))
 
     def link_lost(self, why: str) -> None:
-        """The broker died, and with it the conversation between the roles."""
-        self._end(HostError("the broker was lost during the run", why=why, fix="Run it again"))
+        """The broker died; the host starts another, and the run goes on."""
 
     def host_gone(self) -> None:
         """The host closed the conversation, which it does only by ending."""

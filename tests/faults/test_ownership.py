@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from partyctl_base.process import ProcessIdentity
 LIMIT = 3.0
 """Seconds within which nothing may be left that nothing owns."""
 
-ON_A_HOST = ["host", "broker", "node", "launcher", "worker", "code host"]
+ON_A_HOST = ["host", "node", "launcher", "worker", "code host"]
 EMBEDDED = ["embedding program", "private host", "embedded launcher", "embedded worker"]
 
 PROGRAM = REPOSITORY / "tests" / "programs" / "stubborn.py"
@@ -102,6 +103,27 @@ def test_on_a_host_after_the_death_of(name: str, party: Party) -> None:
     assert killed not in [each.pid for each in everyone(party.host_pid())]
 
 
+def test_on_a_host_the_run_goes_on_after_the_death_of_the_broker(party: Party) -> None:
+    party.up("--nodes", "2")
+    hanging = party.start("run", str(PROGRAM))
+    child = stubborn_child(party)
+    killed = victim(party, "broker")
+    os.kill(killed, signal.SIGKILL)
+
+    wait_until(lambda: party.status()["broker"]["state"] == "ready", 10, "the broker is there again")
+    assert killed not in [each.pid for each in everyone(party.host_pid())]
+    # Its provider hangs by itself, so that it is still there says that nothing ended it; and it still takes orders.
+    time.sleep(LIMIT)
+    assert hanging.poll() is None
+    assert child.is_alive()
+    assert [run["node"] for run in party.status()["runs"]] != []
+    hanging.send_signal(signal.SIGINT)
+    out, err = hanging.communicate(timeout=20)
+    assert hanging.returncode == 130, (out, err)
+    wait_until(lambda: not child.is_alive(), LIMIT, "the worker's child ended with the run")
+    wait_until(lambda: settled(party), 10, "every part is there")
+
+
 @pytest.mark.parametrize("name", EMBEDDED)
 def test_embedded_after_the_death_of(name: str, party: Party) -> None:
     program = party.start("run", str(PROGRAM))
@@ -130,4 +152,4 @@ def test_embedded_after_the_death_of(name: str, party: Party) -> None:
 
 def test_every_row_of_the_table_has_its_test() -> None:
     rows = re.findall(r"\| `([a-z ]+)` \|$", (REPOSITORY / "docs" / "ownership.md").read_text(), re.MULTILINE)
-    assert sorted(rows) == sorted([*ON_A_HOST, *EMBEDDED])
+    assert sorted(rows) == sorted([*ON_A_HOST, "broker", *EMBEDDED])

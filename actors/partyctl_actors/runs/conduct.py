@@ -188,10 +188,11 @@ class Conductor:
         role = self._roles.get(address)
         if role is not None:
             self._feed(Left(role, why, self._loop.time()))
+        elif address == conductor_address(self.run_id):
+            self._feed(Left(None, why, self._loop.time()))
 
     def link_lost(self, why: str) -> None:
-        """See `Receiver`."""
-        self._feed(Left(None, why, self._loop.time()))
+        """See `Receiver`. Nothing said is lost by it, so the run goes on."""
 
     # --- the machine ---
 

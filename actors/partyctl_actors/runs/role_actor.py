@@ -129,10 +129,11 @@ class RoleActor:
         """See `Receiver`."""
         if address == self._conductor:
             self._fail(SessionError("The conductor of the run is gone", where=self._place(), why=why))
+        elif address == role_address(self._run_id, self.role):
+            self._fail(SessionError("The link to the conductor is lost", where=self._place(), why=why))
 
     def link_lost(self, why: str) -> None:
-        """See `Receiver`."""
-        self._fail(SessionError("The link to the conductor is lost", where=self._place(), why=why))
+        """See `Receiver`. Nothing said is lost by it, so the role goes on."""
 
     # --- what the conductor tells ---
 

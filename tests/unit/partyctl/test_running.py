@@ -116,7 +116,7 @@ def test_an_event_that_cannot_be_shown_ends_the_following() -> None:
 LOSSES: list[Callable[[Follower], None]] = [
     lambda follower: follower.undelivered(1, NODE, "full"),
     lambda follower: follower.gone(NODE, (), "died"),
-    lambda follower: follower.link_lost("died"),
+    lambda follower: follower.gone("client/run-1", (), "no broker answered"),
     lambda follower: follower.host_gone(),
 ]
 
@@ -137,6 +137,17 @@ def test_every_loss_ends_the_following_once_and_disturbs_nobody_who_left(lose: C
 
     quietly(hear())
     quietly(leave())
+
+
+def test_a_broker_that_is_started_again_does_not_end_the_following() -> None:
+    async def hear() -> None:
+        follower = Follower(NODE, lambda event: None)
+        follower.link_lost("died")
+        assert not follower.over.done()
+        follower.letter(Letter(NODE, "client/run-1", pack({"event": "ended"})))
+        assert follower.over.done()
+
+    quietly(hear())
 
 
 class Answering:

@@ -188,11 +188,26 @@ def test_a_role_whose_mailbox_closes_ends_the_run_with_its_name() -> None:
     jumping(test())
 
 
-def test_a_lost_link_ends_the_run() -> None:
+def test_a_broker_that_is_started_again_does_not_end_the_run() -> None:
     async def test() -> None:
         async with Stage() as stage:
             await stage.begun()
             stage.conductor.link_lost("the broker went away")
+            await asyncio.sleep(0)
+            assert stage.conductor.verdict is None
+            stage.conductor.cancel("enough")
+            stage.confirm()
+            with pytest.raises(Cancelled):
+                await stage.conducting
+
+    jumping(test())
+
+
+def test_a_conductor_whose_own_mailbox_is_closed_for_good_ends_the_run() -> None:
+    async def test() -> None:
+        async with Stage() as stage:
+            await stage.begun()
+            stage.conductor.gone(RUN, (), "the broker went away")
             stage.confirm()
             with pytest.raises(SessionError, match=r"link to the roles is gone.*the broker went away"):
                 await stage.conducting

@@ -21,6 +21,7 @@ from partyctl_actors.participants import BasePlayer, Offer
 from partyctl_actors.payloads import pack
 from partyctl_actors.protocol import Message
 from partyctl_actors.runs import Limits, RoleActor, messages
+from partyctl_actors.runs.addresses import role_address
 from partyctl_broker.local import LocalBus
 
 HI = pack({"text": "hi"})
@@ -121,10 +122,21 @@ def test_without_a_conductor_the_role_ends_at_once() -> None:
     jumping(test())
 
 
-def test_a_lost_link_ends_the_role() -> None:
+def test_a_broker_that_is_started_again_does_not_end_the_role() -> None:
     async def test() -> None:
         async with Scene(Hanging()) as scene:
             scene.actor.link_lost("no broker")
+            await asyncio.sleep(0)
+            assert scene.actor.failure is None
+            assert not scene.acting.done()
+
+    jumping(test())
+
+
+def test_a_role_whose_own_mailbox_is_closed_for_good_ends() -> None:
+    async def test() -> None:
+        async with Scene(Hanging()) as scene:
+            scene.actor.gone(role_address("r", A), (), "no broker")
             assert "no broker" in str(await scene.over())
 
     jumping(test())
