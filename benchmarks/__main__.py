@@ -9,6 +9,7 @@ BENCHMARKS = (
     ("broker_roundtrip.py",),
     ("worker_spawn.py", "--main", "partyctl_plugins.worker:main", "--preload", "partyctl_plugins.worker"),
     ("supervised_turn.py",),
+    ("protocol_checks.py",),
 )
 
 

@@ -13,6 +13,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Literal
 
+from partyctl_actors.protocol.frontier import Shape
 from partyctl_actors.protocol.graph import End, Flow, Fork, Interaction, Join
 from partyctl_actors.protocol.nodes import Loop
 from partyctl_actors.protocol.projection import EndState, View
@@ -64,9 +65,9 @@ def exits(protocol: Protocol) -> list[Finding]:
     ]
     if endless:
         findings += [_no_exit(flow, number) for number in _entries(flow, endless)]
-        findings += [
-            finding for role in protocol.roles if (finding := _starved(flow, protocol.view(role), endless)) is not None
-        ]
+        shape = Shape(flow)
+        found = (_starved(shape, protocol.view(role)) for role in protocol.roles)
+        findings += [finding for finding in found if finding is not None]
     return findings
 
 
@@ -126,59 +127,47 @@ def _no_exit(flow: Flow, number: int) -> Finding:
     )
 
 
-def _starved(flow: Flow, view: View, endless: set[int]) -> Finding | None:
+def _starved(shape: Shape, view: View) -> Finding | None:
     """Whether the role may be waiting where it never hears anything again."""
-    acting = _acting_later(flow, view.role, endless)
+    flow, after = shape.flow, shape.after_for(view.role)
+    acting = _acting_later(shape, view.role, after)
     root = (flow.start, view.start)
     seen = {root}
     waiting = deque([root])
     while waiting:
         number, place = waiting.popleft()
-        mine = view.states[place]
-        if number in endless and number not in acting and not isinstance(mine, EndState):
-            state = flow.states[number]
-            where = f"{state.sender} -> {state.receiver}" if isinstance(state, Interaction) else "par()"
+        state, mine = flow.states[number], view.states[place]
+        if number not in acting and not isinstance(mine, EndState):
             return Finding(
                 "warning",
                 "starvation",
                 f"{view.role} may wait for ever, while the others go on without it",
-                where=where,
+                where=f"{state.sender} -> {state.receiver}" if isinstance(state, Interaction) else "par()",
                 role=view.role,
                 recipe=f"Tell {view.role} before this that its part is over",
             )
-        for pair in _moves(flow, view, number, place):
-            if pair not in seen:
-                seen.add(pair)
-                waiting.append(pair)
+        pairs = [(following, place) for following in after[number]]
+        if isinstance(state, Interaction) and view.role in (state.sender, state.receiver):
+            assert not isinstance(mine, EndState)
+            pairs = [(arm.next, mine.arms[label]) for label, arm in state.arms.items()]
+        fresh = [pair for pair in pairs if pair not in seen]
+        seen.update(fresh)
+        waiting.extend(fresh)
     return None
 
 
-def _moves(flow: Flow, view: View, number: int, place: int) -> list[tuple[int, int]]:
-    state, mine = flow.states[number], view.states[place]
-    if isinstance(state, Fork):
-        own = [b for b, roles in zip(state.branches, state.members, strict=True) if view.role in roles]
-        return [(following, place) for following in own or [state.join]]
-    if not isinstance(state, Interaction) or view.role not in (state.sender, state.receiver):
-        return [(following, place) for following in _next(flow, number)]
-    assert not isinstance(mine, EndState)
-    return [(arm.next, mine.arms[label]) for label, arm in state.arms.items()]
-
-
-def _acting_later(flow: Flow, role: Role, endless: set[int]) -> set[int]:
-    """The states among these from which the role may still say or hear something."""
-    before: dict[int, list[int]] = {}
+def _acting_later(shape: Shape, role: Role, after: list[tuple[int, ...]]) -> set[int]:
+    """The states from which the role may still say or hear something."""
+    before: list[list[int]] = [[] for _ in after]
     found: list[int] = []
-    for number in endless:
-        state = flow.states[number]
-        if isinstance(state, Interaction) and role in (state.sender, state.receiver):
+    for number, following in enumerate(after):
+        if role.name in shape.parties[number]:
             found.append(number)
-        # What follows a join is reached through the fork, by whoever has no part in its branches.
-        passed = (*_next(flow, number), state.join) if isinstance(state, Fork) else _next(flow, number)
-        for following in passed:
-            before.setdefault(following, []).append(number)
+        for one in following:
+            before[one].append(number)
     acting = set(found)
     while found:
-        for number in before.get(found.pop(), ()):
+        for number in before[found.pop()]:
             if number not in acting:
                 acting.add(number)
                 found.append(number)

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from partyctl_actors.errors import ProtocolError
-from partyctl_actors.protocol import Message, Protocol, Step, choose, loop, repeat, roles, send
+from partyctl_actors.protocol import Message, Protocol, Step, choose, loop, par, repeat, roles, send, stop
 
-A, B, C = roles("A", "B", "C")
+A, B, C, D = roles("A", "B", "C", "D")
 
 
 class Draft(Message):
@@ -57,6 +57,37 @@ MISUSES: dict[str, tuple[Callable[[], Any], str]] = {
     "repeat after its loop": (
         lambda: Protocol(loop(choose(A, B, {Draft: [repeat()], Approve: []})), choose(B, A, {Draft: repeat()})),
         "outside a loop",
+    ),
+    "a repeat of another name": (
+        lambda: Protocol(loop(send(A, B, Draft), repeat("rond"), name="round")),
+        r"repeat\('rond'\) is not inside a loop of that name .*Did you mean 'round'",
+    ),
+    "a repeat of a name without loops": (lambda: Protocol(send(A, B, Draft), repeat("r")), r"loop\(\.\.\., name='r'\)"),
+    "a loop of no name": (lambda: loop(send(A, B, Draft), name=" "), "cannot name a loop.*empty"),
+    "a repeat of no name": (lambda: repeat(7), "cannot name a loop .*got 7"),  # type: ignore[arg-type]
+    "a long name": (lambda: repeat("r" * 101), "101 characters"),
+    "a name of two lines": (lambda: repeat("a\nb"), "control character"),
+    "a loop that only goes to another": (lambda: loop(repeat("round"), name="again"), "before any message"),
+    "a loop that only stops": (lambda: loop(stop()), "stops before any message"),
+    "a step after stop": (
+        lambda: Protocol(send(A, B, Draft), stop(), send(A, B, Draft)),
+        "never run .*<A -> B: Draft>",
+    ),
+    "a protocol that only stops": (lambda: Protocol(stop()), "needs a message"),
+    "a par of nothing": (lambda: par(), "needs branches"),
+    "a branch of nothing": (lambda: par([send(A, B, Draft)], []), "branch 2.*Leave the branch out"),
+    "a role in two branches": (
+        lambda: par([send(A, B, Draft)], [send(C, D, Draft)], [send(C, B, Draft)]),
+        r"branches 1 and 3\): B would have to be in two places",
+    ),
+    "a branch that stops": (lambda: par([send(A, B, Draft), stop()], [send(C, D, Draft)]), "branch 1.*other branches"),
+    "a branch that goes back": (
+        lambda: loop(par([send(A, B, Draft)], [send(C, D, Draft), repeat()])),
+        "goes back to a loop around it .*branch 2",
+    ),
+    "a protocol that stops in a branch": (
+        lambda: par(Protocol(choose(A, B, {Draft: stop(), Approve: []}))),
+        "stops the protocol",
     ),
     "no steps": (lambda: Protocol(), "needs steps"),
     "no steps in a list": (lambda: Protocol([], [[]]), "needs steps"),
