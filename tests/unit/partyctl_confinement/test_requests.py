@@ -70,7 +70,7 @@ VALUES = st.recursive(
 
 
 @settings(deadline=None)
-@given(st.dictionaries(st.sampled_from([*SPAWN]), VALUES), st.sampled_from(["spawn", "kill"]))
+@given(st.dictionaries(st.sampled_from([*SPAWN, "mode", "argv", "limits"]), VALUES), st.sampled_from(["spawn", "kill"]))
 def test_no_map_is_an_error_and_what_passes_is_in_form(message, kind) -> None:
     request = _client({**message, "t": kind})
     if isinstance(request, Spawn):
