@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from partyctl_base.process import is_alive
 from partyctl_confinement.errors import SpawnRefused
 
 PLAIN_PROGRAM = Path(__file__).parent / "mains" / "plain_program.py"
@@ -120,6 +121,25 @@ def test_python_does_not_hand_a_program_the_signals_it_ignores_itself(launcher, 
             return notice
 
     assert int(_play(play()).stderr.split()[1], 16) == 0
+
+
+def test_a_process_that_a_foreign_program_loses_is_killed_while_the_program_goes_on(
+    launcher, trace, connect, wait_until
+) -> None:
+    """It is no subreaper, for it would not reap: what it loses is the launcher's at once."""
+    lost = trace.directory / "lost"
+    script = f"(sleep 999 & echo $! > {lost}.new; mv {lost}.new {lost}); while :; do sleep 0.05; done"
+
+    async def play():
+        async with connect(launcher) as client:
+            hired = await client.spawn(name="p", mode="exec", argv=["/bin/sh", "-c", script])
+            assert await asyncio.to_thread(wait_until, lost.exists, 10)
+            pid = int(lost.read_text(encoding="ascii"))
+            assert await asyncio.to_thread(wait_until, lambda: not is_alive(pid), 10)
+            assert (await hired.kill()).cause == "killed"
+            hired.channel.close()
+
+    _play(play())
 
 
 @pytest.mark.parametrize(
