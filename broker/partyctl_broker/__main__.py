@@ -50,7 +50,7 @@ def main(arguments: list[str] | None = None) -> int:
         hold=options.hold,
     )
     signal.signal(signal.SIGTERM, lambda _number, _frame: broker.stop())
-    guard = Guard(options.memory_max << 20)
+    guard = Guard(options.memory_max << 20, broker.suspicion)
     gc.freeze()  # what is loaded by now is never garbage
     try:
         guard.start()

@@ -33,6 +33,11 @@ class Crowd:
     def __len__(self) -> int:
         return len(self._open)
 
+    @property
+    def descriptors(self) -> frozenset[int]:
+        """The descriptors of the connections."""
+        return frozenset(self._open)
+
     def accepted(self, descriptor: int, now: float) -> None:
         """A connection came in."""
         self._open.add(descriptor)

@@ -54,6 +54,10 @@ class Liveness:
         """The descriptor a connection was heard over, as long as it is not known to be over."""
         return None if connection in self._suspects else self._descriptors.get(connection)
 
+    def connection(self, descriptor: int) -> bytes | None:
+        """The connection that was heard over a descriptor."""
+        return self._connections.get(descriptor)
+
     def disconnected(self, descriptor: int, now: float) -> None:
         """The monitor says that the connection over a descriptor was closed."""
         connection = self._connections.get(descriptor)

@@ -19,6 +19,7 @@ import zmq
 from partyctl_broker.auth import Roll
 from partyctl_broker.crowd import Crowd
 from partyctl_broker.doors import Doors
+from partyctl_broker.guard import return_memory
 from partyctl_broker.liveness import Liveness
 from partyctl_broker.zap import Gate, Verdict
 
@@ -97,6 +98,7 @@ class Lookout:
             self._poll.unregister(self._gate.fileno())
             self._count(self._gate.renew(crowded=self.crowd.is_full))
             self._poll.register(self._gate.fileno(), select.EPOLLIN)
+            return_memory()
         self._mind_doors()
 
     def read_monitor(self, now: float) -> None:
@@ -164,6 +166,37 @@ class Lookout:
         if probe is not None:
             due.append(probe)
         return max(0.0, min(due)) if due else None
+
+
+class Suspicion:
+    """The connections as the guard of the memory sees them. Touches nothing but descriptors and sets of its own.
+
+    Args:
+        lookout: the connections.
+    """
+
+    def __init__(self, lookout: Lookout) -> None:
+        self._lookout = lookout
+        self.seen: set[bytes] = set()
+        """Connections that a message came from; the loop adds to it."""
+        self.guilty: list[tuple[int, bytes | None]] = []
+        """Who was cut off: descriptor and connection."""
+
+    def descriptors(self) -> list[int]:
+        """The descriptors of all connections."""
+        return list(self._lookout.crowd.descriptors)
+
+    def heard(self) -> set[int]:
+        """The descriptors of those that a message came from since this was last asked."""
+        descriptor = self._lookout.liveness.descriptor
+        found = {descriptor(connection) for connection in list(self.seen)}
+        self.seen.clear()
+        return {one for one in found if one is not None}
+
+    def cut(self, descriptor: int) -> None:
+        """End a connection."""
+        cut_off(descriptor)
+        self.guilty.append((descriptor, self._lookout.liveness.connection(descriptor)))
 
 
 def cut_off(descriptor: int) -> None:

@@ -111,6 +111,11 @@ class Table:
         """The connection that has the address."""
         return self._holders.get(address)
 
+    def principal(self, connection: bytes | None) -> str:
+        """Whom a connection speaks for; empty before its HELLO."""
+        peer = self._peers.get(connection) if connection is not None else None
+        return peer.principal if peer is not None else ""
+
     def contacts(self, address: str) -> frozenset[str]:
         """The addresses that exchanged letters with this one."""
         return frozenset(self._contacts.get(address, ()))
@@ -210,8 +215,8 @@ class Table:
             yield Check(rivals, event)
             return
         if peer is None:
-            peer = self._peers[connection] = _Peer(hello.principal, hello.incarnation)
-            self._lives[hello.principal, hello.incarnation] = connection
+            peer = self._peers[connection] = _Peer(principal.name, hello.incarnation)
+            self._lives[principal.name, hello.incarnation] = connection
             self.lanes[connection] = {}
         welcome = self._claim(connection, peer, principal, hello.claims)
         yield Tell(connection, wire.TO_BROKER, wire.seal(Kind.WELCOME, 0, envelope.sequence, welcome.encode()))
