@@ -296,7 +296,8 @@ class ZmqBus:
         self._push(wire.TO_BROKER, self._hello_envelope(next(self._ids), claims))
 
     def _hello_envelope(self, sequence: int, claims: tuple[str, ...]) -> bytes:
-        hello = Hello(self._principal, self._secret, self._incarnation, claims)
+        secret = self._secret if ipc_path(self._endpoint) else b""  # on tcp it is a key, and proves without being told
+        hello = Hello(self._principal, secret, self._incarnation, claims)
         return wire.seal(Kind.HELLO, sequence, 0, hello.encode())
 
     def _welcome(self, correlation: int, welcome: Welcome) -> None:

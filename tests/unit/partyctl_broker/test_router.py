@@ -1,5 +1,7 @@
 """The table by example, and by every sequence of events that hypothesis can think of."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -7,8 +9,8 @@ from hypothesis import strategies as st
 from partyctl_broker import wire
 from partyctl_broker.auth import Principal
 from partyctl_broker.control import Bye, Gone, Hello, Nack, Welcome
-from partyctl_broker.router import (
-    ADDRESSES_MAX,
+from partyctl_broker.router import ADDRESSES_MAX, KEPT, Table
+from partyctl_broker.steps import (
     Admit,
     Arrived,
     Check,
@@ -17,7 +19,7 @@ from partyctl_broker.router import (
     Forget,
     Forward,
     Lost,
-    Table,
+    Settle,
     Tell,
     Unsent,
 )
@@ -196,6 +198,61 @@ class TestLetters:
         table = table_with(hello(b"1", "run/a"))
         for kind in (Kind.DATA, Kind.NACK, Kind.WELCOME, Kind.ACK):
             assert table.step(Arrived(b"1", wire.TO_BROKER, wire.seal(kind, 1, 0, b""))) == [Count("unknown kind")]
+
+
+class TestHandshake:
+    @pytest.mark.parametrize("vouched", ["q", ""])
+    def test_a_hello_names_whom_the_handshake_let_in(self, vouched):
+        table = table_with()
+        said = replace(hello(b"1", "run/a"), vouched=vouched)
+        assert heard(table.step(said)[1])[2].code == "principal"
+        assert table.connections == 0
+
+    def test_a_key_needs_no_secret_and_is_nothing_without_its_handshake(self):
+        table = table_with(Admit(Principal("far", b"", ("run/*",), b"k" * 32)))
+        said = hello(b"1", "run/a", principal="far", secret=b"")
+        assert heard(table.step(said)[1])[2].code == "principal"
+        assert heard(table.step(replace(said, vouched="far"))[0])[2].claimed == ("run/a",)
+        [welcome] = table.step(hello(b"1", "run/b", principal="far", secret=b""))
+        assert heard(welcome)[2].claimed == ("run/b",)
+
+
+class TestAfterTheStart:
+    def table(self):
+        table = Table(holding=True)
+        for event in (Admit(Principal("p", SECRET, ("run/*",))), hello(b"1", "run/a")):
+            table.step(event)
+        return table
+
+    def letter(self, number, destination="run/b"):
+        return letter(b"1", "run/a", destination, wire.seal(Kind.DATA, number, 0, b"x"))
+
+    def test_letters_wait_for_their_address_and_come_in_order(self):
+        table = self.table()
+        for number in range(3):
+            assert table.step(self.letter(number)) == [Count(KEPT)]
+        _, *commands = table.step(hello(b"2", "run/b"))
+        assert [wire.unseal(command.envelope).sequence for command in commands] == [0, 1, 2]
+        assert {(type(command), command.target) for command in commands} == {(Forward, b"2")}
+        assert table.contacts("run/b") == {"run/a"}
+        assert table.step(Settle()) == []
+
+    def test_when_the_moment_is_over_they_come_back(self):
+        table = self.table()
+        table.step(self.letter(7))
+        _, nack = table.step(Settle())
+        assert heard(nack)[2:] == (Nack("run/b", "unknown", "nobody has the address"), 7)
+        assert table.step(self.letter(8))[0] == Count("letter refused: unknown")
+
+    def test_who_leaves_takes_its_letters_along(self):
+        table = self.table()
+        table.step(self.letter(7))
+        table.step(Lost(b"1", "killed"))
+        assert len(table.step(hello(b"2", "run/b"))) == 1
+
+    def test_a_letter_from_anothers_address_does_not_wait(self):
+        table = self.table()
+        assert table.step(letter(b"1", "run/x", "run/b"))[0] == Count("letter refused: source")
 
 
 class TestGone:
