@@ -26,8 +26,8 @@ def test_a_running_party_is_shown_whole_off_a_terminal(partyctl: Cli) -> None:
         done = partyctl("status", "--party", "p", COLUMNS="40")
     assert (done.returncode, done.stderr) == (0, "")
     lines = [line.split() for line in done.stdout.splitlines()]
-    assert ["broker", "11", "ready", "20.0", "MiB", "0", "-"] in lines
-    assert ["node/0", "13", "ready", "1.0", "MiB", "-", "1"] in lines
+    assert ["broker", "11", "ready", "20.0", "MiB", "0", "-", "-"] in lines
+    assert ["node/0", "13", "ready", "1.0", "MiB", "-", "1", "-"] in lines
     (worker,) = (line for line in lines if line and line[0].startswith("Writer-of"))
     assert worker[0] == STATUS["workers"][0]["name"]  # type: ignore[index]
     assert worker[-2:] == ["unconfined", "node/0"]
