@@ -1,4 +1,4 @@
-"""partyctl: declared conversations between agents, people and programs, run by processes that outlive each other's deaths.
+"""partyctl: declared conversations between agents, people and programs, in processes that outlive each other.
 
 Every public name is found here and imported when it is first used, so that the command line stays quick.
 """
@@ -60,7 +60,7 @@ _HOMES = {
 }
 _PUBLIC = {name: module for module, names in _HOMES.items() for name in names.split()}
 
-__all__ = sorted(_PUBLIC)  # noqa: PLE0605
+__all__ = sorted(_PUBLIC)
 
 
 def __getattr__(name: str) -> object:

@@ -95,7 +95,7 @@ class PrivateHost:
 
 
 def _spawn(control: int, directory: Path) -> "subprocess.Popen[bytes]":
-    argv = [sys.executable, "-m", "partyctl.host.private", "--control-fd", str(control)]
+    argv = [sys.executable, "-P", "-m", "partyctl.host.private", "--control-fd", str(control)]
     argv += ["--host-pid", str(os.getpid()), "--directory", str(directory)]
     return subprocess.Popen(argv, stdin=subprocess.DEVNULL, pass_fds=(control,), start_new_session=True)
 

@@ -1,6 +1,6 @@
 """What a provider's plugin is written against: the hook marker and the transport contract, under one name.
 
-    from partyctl.plugins import ConversationSpec, Emit, TurnRequest, TurnResult, hookimpl
+from partyctl.plugins import ConversationSpec, Emit, TurnRequest, TurnResult, hookimpl
 """
 
 from partyctl_plugins import hookimpl

@@ -112,7 +112,7 @@ class Children:
         """
         ours, theirs = Channel.pair()
         fd = theirs.fileno()
-        argv = [sys.executable, "-m", module, "--control-fd", str(fd), "--host-pid", str(os.getpid()), *arguments]
+        argv = [sys.executable, "-P", "-m", module, "--control-fd", str(fd), "--host-pid", str(os.getpid()), *arguments]
         actions = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0), (os.POSIX_SPAWN_DUP2, fd, fd)]
         env = os.environ if environment is None else environment
         try:

@@ -19,6 +19,7 @@ from partyctl.config import PartyConfig
 from partyctl.errors import HostError
 from partyctl.host import report
 from partyctl.host.children import Children
+from partyctl.host.chronicle import Chronicle
 from partyctl.host.doors import BadRequest, Caller, Doors
 from partyctl.host.drain import Drain
 from partyctl.host.lock import PartyLock
@@ -31,6 +32,9 @@ from partyctl_confinement import reaper
 
 DRAIN_LIMIT = 30.0
 """Seconds the running runs get to end after the first signal."""
+
+CODE_HOSTS = 16
+"""Code hosts of one node that are not counted as workers."""
 
 DRAIN_STEP = 0.1
 """Seconds between two questions whether they have."""
@@ -81,7 +85,19 @@ class Host:
         self._stop = asyncio.Event()
         self._forced = 0
         self._gave_up: str | None = None
-        self.tree = Tree(directory, self._nodes, Children(), say, self._give_up)
+        self._followed = 0
+        self._chronicle = Chronicle(config.name)
+        workers = config.limits.workers
+        self.tree = Tree(
+            directory,
+            self._nodes,
+            Children(),
+            say,
+            self._give_up,
+            witness=self._chronicle,
+            # Code hosts are the launcher's children too; the limit of the file is about workers.
+            max_workers=workers + self._nodes * CODE_HOSTS if workers else None,
+        )
 
     async def run(self) -> int:
         """Start, serve, stop; the exit code."""
@@ -89,12 +105,19 @@ class Host:
             asyncio.get_running_loop().add_signal_handler(number, self._signalled, number)
         answers = {"status": self._status, "wait": self._wait, "down": self._down, "enter": self._enter}
         doors = Doors(self._directory, self._config.name, answers)
+        self._chronicle.happened("starting", "party", pid=os.getpid())
         try:
             await self._until_stopped()
+        except HostError as error:
+            self._chronicle.happened("gave_up", "party", str(error))
+            raise
         finally:
             self.state = "stopping"
             await self.tree.stop()
             await doors.close()
+            if not self._gave_up:
+                self._chronicle.happened("stopped", "party")
+            self._chronicle.close()
         if self._gave_up:
             raise HostError("the party gave up", why=self._gave_up, fix="Mend the cause, then run partyctl up again")
         return 128 + self._forced if self._forced else 0
@@ -118,12 +141,14 @@ class Host:
         if self.state == "starting":
             self.state = "ready"
             self._ready.set()
+            self._chronicle.happened("ready", "party", nodes=self._nodes)
             say(f"party {self._config.name!r} is up: {self._nodes} nodes, pid {os.getpid()}")
             if self._ready_fd is not None:
                 os.write(self._ready_fd, b"1")
 
     def _give_up(self, why: str) -> None:
         self._gave_up = why
+        self._chronicle.happened("gave_up", "party", why)
         self._stop.set()
 
     def _signalled(self, number: signal.Signals) -> None:
@@ -140,6 +165,7 @@ class Host:
     async def _drain(self, limit: float, tell: Callable[[str], None]) -> None:
         if self.state != "stopping":
             self.state = "draining"
+            self._chronicle.happened("draining", "party", limit=limit)
         loop = asyncio.get_running_loop()
         drain: Drain | None = Drain(loop.time() + limit, limit)
         while drain is not None:
@@ -176,6 +202,13 @@ class Host:
         """Let a caller in for one run: a secret and two addresses, its own and that of the node that takes the run."""
         if self.state != "ready":
             raise HostError(f"the party is {self.state}, it takes no new run")
+        if self._followed >= self._config.limits.runs:
+            raise HostError(
+                "the party takes no new run",
+                why=f"{self._followed} are under way, its limit",
+                fix="Wait until one ends, or raise limits.runs in party.toml",
+            )
+        self._followed += 1
         run = RandomIds().new_id("run")
         address = f"client/{run}"
         principal = await self.tree.admit(address, (address,))
@@ -194,6 +227,7 @@ class Host:
             while await caller.hear() is not None:
                 continue
         finally:
+            self._followed -= 1
             await self.tree.dismiss(principal.name)
 
 

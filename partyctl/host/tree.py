@@ -23,6 +23,7 @@ from typing import Protocol
 from partyctl.errors import HostError
 from partyctl.host.budget import Death, Deaths, GiveUp, RestartPolicy
 from partyctl.host.children import Child
+from partyctl.host.chronicle import NOBODY, Witness
 from partyctl.maps import Map, texts, unpack
 from partyctl_base.channel import Channel
 from partyctl_base.paths import socket_path
@@ -77,6 +78,8 @@ class Tree:
         report: says a line to the person at the terminal.
         gone: called with the reason when the party cannot go on.
         policy: how often and how fast a child is started again.
+        witness: takes note of what happens to the children, and of what workers print.
+        max_workers: how many workers the launcher runs at once; None for its own limit.
 
     Attributes:
         node_names: the nodes, in order, whether they live or not.
@@ -94,12 +97,16 @@ class Tree:
         report: Callable[[str], None],
         gone: Callable[[str], None],
         policy: RestartPolicy = USUAL_POLICY,
+        witness: Witness = NOBODY,
+        max_workers: int | None = None,
     ) -> None:
         self._directory = directory
         self._report = report
         self._gone = gone
         self._children = children
         self._policy = policy
+        self._witness = witness
+        self._max_workers = max_workers
         self._deaths: dict[str, Deaths] = {}
         self._principals: dict[str, Principal] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -198,14 +205,20 @@ class Tree:
             for principal in list(self._principals.values()):
                 await self._introduce(principal)
         elif name == "launcher":
-            arguments = ("--preload", WORKER_MODULE, "--records", str(self.records))
-            await self._launch(name, "partyctl_confinement", arguments)
+            await self._launch(name, "partyctl_confinement", self._launcher_arguments())
             for node in [self.living[node] for node in self.node_names if node in self.living]:
                 await self._lend_launcher(node)
         else:
             principal = await self.admit(name, (name, "run/*", "session/*"))
             begin: Map = {"t": "begin", "endpoint": self.endpoint, "principal": name, "secret": principal.secret}
             await self._lend_launcher(await self._launch(name, "partyctl.node", ("--name", name), begin))
+
+    def _launcher_arguments(self) -> tuple[str, ...]:
+        arguments: tuple[str, ...] = ("--preload", WORKER_MODULE, "--records", str(self.records))
+        if self._max_workers is not None:
+            arguments += ("--max-workers", str(self._max_workers))
+        # A private host has no books.
+        return (*arguments, "--forward-output") if self.node_names else arguments
 
     async def _launch(self, name: str, module: str, arguments: tuple[str, ...], begin: Map | None = None) -> Child:
         if self._stopping:
@@ -267,6 +280,10 @@ class Tree:
             await child.send({"t": "principal", "name": principal.name, "secret": principal.secret})
         elif kind == "dismiss":
             await self.dismiss(str(message["name"]))
+        elif kind == "event":
+            self._witness.happened(str(message["kind"]), str(message["subject"]), str(message["cause"]), on=child.name)
+        elif kind in ("output", "dropped"):
+            self._witness.printed(message)
         else:
             child.answered(message)
 
@@ -290,6 +307,7 @@ class Tree:
                 return
             self.restarts[name] = self.restarts.get(name, 0) + 1
             self._report(f"the {name} {cause}; starting it again")
+            self._witness.happened("restarted", name, cause, restarts=self.restarts[name], wait=verdict.wait)
             await asyncio.sleep(verdict.wait)
             try:
                 await self._start(name)
@@ -306,6 +324,7 @@ class Tree:
     def _give_up(self, name: str, why: str) -> None:
         self.living.pop(name, None)
         self.given_up[name] = why
+        self._witness.happened("gave_up", name, why)
         if name in self.node_names and set(self.node_names) - set(self.given_up):
             self._report(f"the {name} is given up, the party goes on without it: {why}")
         else:

@@ -58,6 +58,7 @@ class Job:
     ) -> None:
         self.order = order
         self.state = "importing"
+        self.failure = ""
         self.roles: list[str] = []
         self._bus = bus
         self._workers = workers
@@ -159,6 +160,7 @@ class Job:
                 self._conductor.cancel(f"its submitter cannot be told what happens: {error}")
 
     def _conclude(self, message: Map) -> None:
+        self.failure = str(message.get("error", ""))
         # One that cannot even be told this has left, or hears from its own bus that ours is gone.
         with contextlib.suppress(BusError):
             self._mailbox.send(self.order.submitter, pack(message))

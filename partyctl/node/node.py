@@ -104,9 +104,7 @@ class Node:
         assert isinstance(secret, bytes)
         self._endpoint = str(message["endpoint"])
         try:
-            self._bus = await ZmqBus.connect(
-                self._endpoint, str(message["principal"]), secret, timeout=CONNECT_LIMIT
-            )
+            self._bus = await ZmqBus.connect(self._endpoint, str(message["principal"]), secret, timeout=CONNECT_LIMIT)
             self._mailbox = await self._bus.open(self._name, self)
         except BusError as error:
             # Without the bus it is no node. The host hears of its end and starts it again, within its budget.
@@ -191,13 +189,18 @@ class Node:
         program = Program(str(order["path"]), str(order["digest"]), str(order["cwd"]), str(order["config"]))
         wanted = Order(run, str(name) if name else None, submitter)
         job = self._jobs[run] = Job(wanted, self._bus, self, self._mailbox, lambda: self._code.lend(program))
+        self._spawn(self._happened("run_started", run, program.path))
         task = job.start()
         self._running.add(task)
         task.add_done_callback(lambda task: self._ended(run, task))
 
     def _ended(self, run: str, task: "asyncio.Task[None]") -> None:
-        self._jobs.pop(run, None)
+        job = self._jobs.pop(run)
         self._running.discard(task)
+        self._spawn(self._happened("run_failed" if job.failure else "run_ended", run, job.failure))
+
+    async def _happened(self, kind: str, subject: str, cause: str) -> None:
+        await self._tell({"t": "event", "kind": kind, "subject": subject, "cause": cause})
 
     def _refuse(self, submitter: str, why: str) -> None:
         assert self._mailbox is not None

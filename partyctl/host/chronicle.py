@@ -1,0 +1,81 @@
+"""What the host writes into the party's two books: what happened, and what workers printed.
+
+Kinds of events: starting, ready, draining, stopped, gave_up (of the party or a part); restarted (of a part);
+run_started, run_ended, run_failed.
+"""
+
+from typing import Protocol
+
+from partyctl.logbook import Events, Logs, Stream
+from partyctl.maps import Map
+
+
+class Witness(Protocol):
+    """Takes note of what happens in a party."""
+
+    def happened(self, kind: str, subject: str, cause: str = "", **fields: object) -> None:
+        """One event."""
+        ...
+
+    def printed(self, message: Map) -> None:
+        """A piece of what a worker printed, or of how much of it was dropped, in the launcher's words."""
+        ...
+
+
+class Nobody:
+    """A witness that takes no note; a private host has no books."""
+
+    def happened(self, kind: str, subject: str, cause: str = "", **fields: object) -> None:
+        """See `Witness`."""
+
+    def printed(self, message: Map) -> None:
+        """See `Witness`."""
+
+
+NOBODY = Nobody()
+
+_STREAMS_MAX = 1024
+"""Workers whose unfinished lines are kept; the launcher runs at most as many at once."""
+
+
+class Chronicle:
+    """A witness that keeps the books of `party`. Nothing here raises: a full disk costs lines, not the party."""
+
+    def __init__(self, party: str) -> None:
+        self._events = Events(party)
+        self._logs = Logs(party)
+        self._streams: dict[str, tuple[str, Stream]] = {}
+
+    def happened(self, kind: str, subject: str, cause: str = "", **fields: object) -> None:
+        """Keep one event; the restart of a part is marked in the logs too."""
+        self._events.record(kind, subject, cause=cause, fields=fields)
+        if kind == "restarted":
+            self._logs.restarted(subject, cause, int(str(fields.get("restarts", 0))))
+
+    def printed(self, message: Map) -> None:
+        """Keep what a worker printed, line by line, or how much of it was dropped before it came here."""
+        worker = str(message["id"])
+        if message["t"] == "dropped":
+            name, _ = self._streams.get(worker, ("several workers", None))
+            self._logs.dropped(name, int(str(message["bytes"])), "bytes that came faster than the host took them")
+            return
+        if worker not in self._streams:
+            self._streams[worker] = self._opened(message)
+            if len(self._streams) > _STREAMS_MAX:
+                self._streams.pop(next(iter(self._streams)))[1].end()
+        data = message["data"]
+        if isinstance(data, bytes):
+            self._streams[worker][1].feed(data)
+
+    def close(self) -> None:
+        """Finish the lines that are not finished, and close the files."""
+        for _, stream in self._streams.values():
+            stream.end()
+        self._streams.clear()
+        self._events.close()
+        self._logs.close()
+
+    def _opened(self, message: Map) -> tuple[str, Stream]:
+        labels, name = message.get("labels"), str(message["name"])
+        known = labels if isinstance(labels, dict) else {}
+        return name, self._logs.stream(name, role=str(known.get("role", "")), run=str(known.get("run", "")))
