@@ -25,22 +25,16 @@ class Departures:
     Args:
         push: queue a pair (address frame, envelope) for the broker.
         new_stream: a random number of 64 bits, not 0.
-        broken: called with (source, destination, ends) when a stream ended early because its next one begins.
     """
 
-    def __init__(
-        self,
-        push: Callable[[bytes, bytes], None],
-        new_stream: Callable[[], int],
-        broken: Callable[[str, str, Ends], None],
-    ) -> None:
+    def __init__(self, push: Callable[[bytes, bytes], None], new_stream: Callable[[], int]) -> None:
         self.letters = 0
         """Letters without a receipt."""
         self.bytes = 0
         """Bytes of those."""
         self.is_up = False
         """Whether there is a broker."""
-        self._push, self._new_stream, self._broken = push, new_stream, broken
+        self._push, self._new_stream = push, new_stream
         self._streams: dict[str, dict[str, OutStream]] = {}
         self._count = 0
         self._life = 0
@@ -69,7 +63,7 @@ class Departures:
     def has_room(self, source: str, destination: str) -> bool:
         """Whether a letter would be taken now."""
         stream = self.find(source, destination)
-        return not self.is_full and (stream is None or stream.ended or not stream.is_full)
+        return not self.is_full and (stream is None or not stream.is_full)
 
     def send(
         self, letter_id: int, source: str, destination: str, payload: bytes, correlation: int, kind: Kind = Kind.DATA
@@ -82,7 +76,7 @@ class Departures:
         """
         streams = self._streams.get(source)
         stream = None if streams is None else streams.get(destination)
-        if stream is None or stream.ended:
+        if stream is None:
             stream = self._begin(source, destination)
         # What the bus itself says always goes in: there is no more of it than letters that came.
         if letter_id and (stream.is_full or self.is_full):
@@ -113,24 +107,14 @@ class Departures:
         self.flow(stream)
         return True
 
-    def refuse(self, source: str, destination: str, sequence: int) -> Ends:
-        """The broker refuses a letter for good."""
-        stream = self._streams[source][destination]
-        letters, size = len(stream.letters), stream.size
-        ends = stream.refuse(sequence)
-        self._less(letters - len(stream.letters), size - stream.size)
-        if not stream.letters:
-            self._forget(source, destination)
-        return ends
-
-    def end(self, source: str, destination: str) -> Ends:
-        """The other end of a road is gone."""
+    def end(self, source: str, destination: str, *, refused: bool = False) -> Ends:
+        """The other end of a road is gone, or `refused` by the broker: nobody has it."""
         stream = self.find(source, destination)
         if stream is None:
             return Ends((), ())
         self._less(len(stream.letters), stream.size)
         self._forget(source, destination)
-        return stream.over()
+        return stream.refuse() if refused else stream.over()
 
     def end_all(self, source: str) -> Ends:
         """An address is given up, and all its roads."""
@@ -146,7 +130,7 @@ class Departures:
         for stream in self._all():
             stream.go_on()
             self.flow(stream)
-            if returned and not stream.letters and not stream.ended:
+            if returned and not stream.letters:
                 self._unproven[stream] = None
                 self.ask(stream)
 
@@ -195,8 +179,6 @@ class Departures:
         wire.check_address(destination)
         if self._count >= ROADS_MAX:
             raise BusFull(f"this bus writes along {ROADS_MAX} roads already", where=destination)
-        if self.find(source, destination) is not None:
-            self._broken(source, destination, self.end(source, destination))
         stream = OutStream(self._new_stream(), wire.road(destination, source), self._life if self.is_up else 0)
         self._streams.setdefault(source, {})[destination] = stream
         self._count += 1

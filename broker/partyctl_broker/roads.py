@@ -62,7 +62,7 @@ class Roads:
         eased: Callable[[], None],
         clock: Callable[[], float],
     ) -> None:
-        self.departures = Departures(push, new_stream, self._broken)
+        self.departures = Departures(push, new_stream)
         self.arrivals = Arrivals(push, receiver, call, self._acked, self._owed)
         self.next_letter = self.arrivals.next_letter
         self._push, self._receiver, self._call, self._wake = push, receiver, call, wake
@@ -204,22 +204,28 @@ class Roads:
             if nack.code == "full" or is_early:
                 self.arrivals.unheard(own, other)
             else:
-                self._gone(own, other, nack.why)
+                self._replaced(own, other, nack.why)
             return
         stream = self.departures.find(own, other)
         if stream is None or stream.stream != envelope.stream:
             return
         sequence = envelope.correlation
-        if nack.code in ("full", "gap"):
-            self._go_back(stream, stream.top + 1 if nack.kind == Kind.ASK else sequence)
+        if nack.kind == Kind.ASK and (nack.code == "full" or (stream.letters and nack.code in _ABSENT)):
+            self._go_back(stream, stream.top + 1)  # the letters under way speak for themselves
+        elif nack.code in ("full", "gap"):
+            self._go_back(stream, sequence)
         elif is_early:
             self._go_back(stream, sequence, GRACE_PAUSE)
         elif nack.code == "fenced" and stream.base == 1 and (sequence > 1 or nack.kind == Kind.ASK):
             self._go_back(stream, 1)  # it may not know the stream only because the first letter did not get through
         elif nack.code == "fenced" or nack.kind == Kind.ASK:
             self._gone(own, other, nack.why)
+        elif sequence > stream.base:
+            # Either those before it went through and the other end is gone since, which we shall hear. Or this is about
+            # an earlier attempt, and the present one may go through.
+            self._go_back(stream, sequence)
         else:
-            self._told(own, other, self.departures.refuse(own, other, sequence), nack.why)
+            self._told(own, other, self.departures.end(own, other, refused=True), nack.why)
             self._settle(own)
 
     def _go_back(self, stream: OutStream, sequence: int, longest: float = PAUSE_LAST) -> None:
@@ -227,27 +233,35 @@ class Roads:
         if stream.due is not None:
             self._stay_awake(max(0.0, stream.due - self._clock()))
 
+    def _replaced(self, own: str, other: str, why: str) -> None:
+        """Who wrote to us is not at its address any more. What is under way may reach who is now, or be refused."""
+        stream = self.departures.find(own, other)
+        if stream is None or not stream.letters:
+            self._gone(own, other, why)
+            return
+        self.arrivals.end(own, other)
+        self._tell_gone(own, other, (), why)
+
     def _gone(self, own: str, other: str, why: str) -> None:
         self.arrivals.end(own, other)
         ends = self.departures.end(own, other)
         self._told(own, other, Ends((), ends.undelivered), why)
-        receiver = self._receiver(own)
-        if receiver is not None:
-            self._call(receiver.gone, other, ends.unknown, why)
+        self._tell_gone(own, other, ends.unknown, why)
         self._settle(own)
-
-    def _broken(self, own: str, other: str, ends: Ends) -> None:
-        self._told(own, other, ends, "it was under way when a letter behind it was refused")
 
     def _told(self, own: str, other: str, ends: Ends, why: str) -> None:
         self._eased()
-        receiver = self._receiver(own)
-        if receiver is None:
-            return
         if ends.unknown:
-            self._call(receiver.gone, other, ends.unknown, why)
-        for letter_id in ends.undelivered:
-            self._call(receiver.undelivered, letter_id, other, why)
+            self._tell_gone(own, other, ends.unknown, why)
+        receiver = self._receiver(own)
+        if receiver is not None:
+            for letter_id in ends.undelivered:
+                self._call(receiver.undelivered, letter_id, other, why)
+
+    def _tell_gone(self, own: str, other: str, unknown: tuple[int, ...], why: str) -> None:
+        receiver = self._receiver(own)
+        if receiver is not None:
+            self._call(receiver.gone, other, unknown, why)
 
     # --- the link and the time
 

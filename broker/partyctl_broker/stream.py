@@ -60,7 +60,6 @@ class OutStream:
         "base",
         "doubt",
         "due",
-        "ended",
         "flight",
         "flowing",
         "frame",
@@ -90,8 +89,6 @@ class OutStream:
         """Up to here letters were under way when the link was lost: even if one is refused now, it may have arrived."""
         self.unconfirmed: dict[int, int] = {}
         """Sequence -> letter id of those whose sender waits for an ACK."""
-        self.ended = False
-        """Whether the next letter belongs to a new stream."""
         self.flowing = life != 0
         """Whether letters may leave."""
         self.due: float | None = None
@@ -198,29 +195,22 @@ class OutStream:
         self.sent = self.flight = 0
         self.flowing, self.due, self.pause = False, None, PAUSE_FIRST
 
-    def refuse(self, sequence: int) -> Ends:
-        """A letter was refused for good, and with it all after it; those before it may still have their receipts."""
-        index = max(0, sequence - self.base)
-        first = self.base + index
-        refused = [self.letters.pop() for _ in range(len(self.letters) - index)][::-1]
-        self.size -= sum(len(envelope) for _, envelope in refused)
-        self.sent = min(self.sent, index)
-        self.flight = sum(len(self.letters[number][1]) for number in range(self.sent))
-        self.ended = True
-        for number in [number for number in self.unconfirmed if number >= first]:
-            del self.unconfirmed[number]
-        doubtful = max(0, self.doubt - first + 1)
-        return Ends(_ids(refused[:doubtful]), _ids(refused[doubtful:]))
+    def refuse(self) -> Ends:
+        """The first letter under way was refused for good, and so nobody takes those after it."""
+        return self._over(0)
 
     def over(self) -> Ends:
         """The other end is gone."""
-        doubtful = max(self.sent, self.doubt - self.base + 1)
+        return self._over(self.sent)
+
+    def _over(self, under_way: int) -> Ends:
+        doubtful = max(under_way, self.doubt - self.base + 1)
         letters = list(self.letters)
         before = tuple(letter_id for sequence, letter_id in self.unconfirmed.items() if sequence < self.base)
         self.letters.clear()
         self.unconfirmed.clear()
         self.size = self.flight = self.sent = 0
-        self.ended, self.flowing, self.due = True, False, None
+        self.flowing, self.due = False, None
         return Ends(before + _ids(letters[:doubtful]), _ids(letters[doubtful:]))
 
 
