@@ -32,9 +32,10 @@ def read(text: str, offer: Offer) -> Message:
 
 
 def _object(text: str) -> dict[str, object]:
-    """The JSON object in `text`: all of it, or what a code fence in it holds (models like to add one)."""
+    """The JSON object in `text`: all of it, or what a code fence or a sentence around it holds (models add both)."""
     problem = "it is empty"
-    for candidate in (text, *(match.group(1) for match in _FENCED.finditer(text))):
+    fenced = (match.group(1) for match in _FENCED.finditer(text))
+    for candidate in (text, *fenced, text[text.find("{") : text.rfind("}") + 1]):
         try:
             found = json.loads(candidate)
         except (ValueError, RecursionError) as error:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter
 
 from partyctl_actors.errors import ContentError, SelectionError, SessionError
+from partyctl_actors.participants import answers
 from partyctl_actors.participants.interface import Offer, Seat
 from partyctl_actors.protocol.message import Message
 from partyctl_actors.supervision import Supervisor, WorkerPlan, WorkerStarted
@@ -26,6 +27,9 @@ from partyctl_plugins.contract import ConversationSpec, TransportKind, TurnReque
 
 if TYPE_CHECKING:
     from partyctl_actors.participants.agent import Agent
+
+TURN_LIMIT = 4 * 3600.0
+"""Seconds one turn of an agent may take at the most; a step's `within=` is the limit that a protocol sets."""
 
 
 class ProviderPlayer:
@@ -61,9 +65,10 @@ class ProviderPlayer:
             self._supervisor = await self._hire()
         prompt = self._prompt(offer)
         for attempt in range(self._agent.repair + 1):
-            result = await self._supervisor.turn(self._ids.new_id("turn"), TurnRequest(prompt))
+            request = TurnRequest(prompt, timeout=TURN_LIMIT)
+            result = await self._supervisor.turn(self._ids.new_id("turn"), request)
             try:
-                message = read_answer(result.text, offer)
+                message = answers.read(result.text, offer)
             except (ContentError, SelectionError) as error:
                 if attempt == self._agent.repair:
                     raise
@@ -167,28 +172,6 @@ def form(offer: Offer) -> str:
         meaning = f" ({kind.intent})" if kind.intent else ""
         lines.append(f'{{"label": {json.dumps(kind.label)}, "payload": PAYLOAD}}{meaning}, PAYLOAD by schema {schema}')
     return "\n".join(lines)
-
-
-def read_answer(text: str, offer: Offer) -> Message:
-    """The message in an answer.
-
-    Raises:
-        ContentError: there is no JSON object in it, or its payload does not fit.
-        SelectionError: its label is not on offer.
-    """
-    start, end = text.find("{"), text.rfind("}")
-    try:
-        answer = json.loads(text[start : end + 1])
-    except (ValueError, RecursionError) as error:
-        raise ContentError("the answer is not a JSON object", why=f"{error}; it begins {text[:200]!r}") from None
-    kinds = {kind.label: kind for kind in offer.messages}
-    label = answer.get("label") if isinstance(answer, dict) else None
-    if not isinstance(label, str) or label not in kinds:
-        raise SelectionError(f"the answer has the label {label!r:.200}", why=f"on offer are {', '.join(kinds)}")
-    payload = answer.get("payload", {})
-    if not isinstance(payload, dict):
-        raise ContentError("the payload of the answer is not a JSON object", where=str(label))
-    return kinds[label].from_wire(payload)
 
 
 def _schema(kind: type[Message]) -> dict[str, Any]:

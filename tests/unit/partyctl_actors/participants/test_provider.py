@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from partyctl_actors.errors import ContentError, SelectionError, SessionError
 from partyctl_actors.participants import Agent, Meter, Offer, Seat
-from partyctl_actors.participants.provider import ProviderPlayer, form, read_answer, told
+from partyctl_actors.participants.answers import read as read_answer
+from partyctl_actors.participants.provider import ProviderPlayer, form, told
 from partyctl_actors.supervision import WorkerStarted
 from partyctl_actors.transcript import Envelope
 from partyctl_confinement.client import LauncherClient
