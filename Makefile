@@ -6,7 +6,7 @@ PYTHON ?= python3
 READY  := $(VENV)/ready
 JOBS   ?= auto
 
-.PHONY: demo demo-real test test-real check format bench clean
+.PHONY: demo demo-real test test-load test-real check format bench clean
 
 demo: $(READY)  ## run the review loop, embedded: no key, no root, no bubblewrap
 	@$(BIN)/partyctl run examples/review.py
@@ -16,6 +16,9 @@ demo-real: $(READY)  ## the same loop with the real Claude Code as the Writer, a
 
 test: $(READY)  ## the tests, without the real provider CLIs
 	@$(BIN)/pytest -n $(JOBS) --ignore=tests/real
+
+test-load: $(READY)  ## the tests that need full sizes: letters by the hundred thousand, peers killed by the hundred
+	@$(BIN)/pytest -m load tests/faults
 
 test-real: $(READY)  ## the tests that install and drive the real provider CLIs
 	@$(BIN)/pytest tests/real
