@@ -181,6 +181,54 @@ class TestBusContract:
 
         tell(story)
 
+    def test_a_letter_is_acknowledged_when_its_receiver_says_so_and_not_before(self, tell, recorder):
+        class Confirmed(recorder):
+            def acknowledged(self, letter_id):
+                self._note("acknowledged", letter_id)
+
+        async def story(here, there):
+            a, b = Confirmed(), recorder()
+            sender = await here.open("run/a", a)
+            receiver = await there.open("run/b", b)
+            sender.send("run/b", b"plain")
+            first = sender.send("run/b", b"1", confirm=True)
+            second = sender.send("run/b", b"2", confirm=True)
+            plain, letter, other = [entry[0] for entry in await b.wait("letter", 3)]
+            assert a.heard == []
+            for done in (plain, other, letter, letter):
+                receiver.acknowledge(done)
+            assert await a.wait("acknowledged", 2) == [(second,), (first,)]
+            receiver.close()
+            assert await a.wait("gone") == [("run/b", (), "it was closed")]
+
+        tell(story)
+
+    def test_a_letter_that_was_not_acknowledged_is_unknown_when_its_receiver_goes(self, tell, recorder):
+        class Confirmed(recorder):
+            def acknowledged(self, letter_id):
+                self._note("acknowledged", letter_id)
+
+        async def story(here, there):
+            a, b = Confirmed(), recorder()
+            sender = await here.open("run/a", a)
+            receiver = await there.open("run/b", b)
+            letter_id = sender.send("run/b", b"1", confirm=True)
+            await b.wait("letter")
+            await asyncio.sleep(0.2)  # it has its receipt by now, which promises nothing
+            receiver.close()
+            assert await a.wait("gone") == [("run/b", (letter_id,), "it was closed")]
+
+        tell(story)
+
+    def test_nobody_asks_for_an_acknowledgement_that_it_could_not_hear(self, tell, recorder):
+        async def story(here, there):
+            sender = await here.open("run/a", recorder())
+            await there.open("run/b", recorder())
+            with pytest.raises(LetterRefused, match="acknowledgement"):
+                sender.send("run/b", b"1", confirm=True)
+
+        tell(story)
+
     def test_a_receiver_is_never_called_from_within_send(self, tell, recorder):
         async def story(here, there):
             b = recorder()

@@ -156,6 +156,45 @@ class TestBroker:
 
         run(story())
 
+    def test_last_words_survive_the_broker_although_their_mailbox_is_closed(self, broker, connections, recorder):
+        async def story():
+            async with connections(broker.endpoint) as connect:
+                b = recorder()
+                sender = await (await connect()).open("run/a", recorder())
+                await (await connect()).open("run/b", b)
+                sender.send("run/b", b"hello")
+                await b.wait("letter")
+                broker.process.send_signal(signal.SIGSTOP)
+                sender.send("run/b", b"last words")
+                sender.close()
+                await asyncio.sleep(0.1)
+                broker.kill()
+                broker.control.close()
+                broker.start(arguments=())
+                await b.wait("gone")
+                assert b.payloads == [b"hello", b"last words"]
+
+        run(story())
+
+    def test_who_died_while_there_was_no_broker_is_gone_for_those_it_exchanged_letters_with(
+        self, broker, peer_process, connections, recorder
+    ):
+        async def story():
+            async with connections(broker.endpoint) as connect:
+                a = recorder()
+                sender = await (await connect()).open("run/a", a)
+                sender.send("run/echo", b"x")
+                await a.wait("letter")
+                await asyncio.sleep(0.2)  # nothing is under way any more
+                broker.kill()
+                echo.signal(signal.SIGKILL)
+                broker.control.close()
+                broker.start(arguments=())
+                assert [entry[:2] for entry in await a.wait("gone")] == [("run/echo", ())]
+
+        echo = peer_process("run/echo")
+        run(story())
+
     def test_an_address_may_be_opened_while_the_broker_is_away(self, broker, connections, recorder):
         async def story():
             async with connections(broker.endpoint) as connect:
@@ -202,6 +241,7 @@ class TestBroker:
                 with pytest.raises(BusClosed, match="no broker answered"):
                     sender.send("run/b", b"x")
                 assert len(a.all("link_lost")) == 1
+                assert [entry[0] for entry in a.all("gone")] == ["run/a"]
 
         run(story())
 
