@@ -3,13 +3,17 @@
 Each costs a descriptor. ZeroMQ ends the process when it has none left to accept an ipc connection with (seen: "Too many
 open files (src/ipc_listener.cpp)"), and spins on tcp. So there are two marks below the limit: over the first a peer is
 refused in the handshake, by name; over the second the doors are shut, because connections that never finish
-their handshake cannot be refused by name.
+their handshake cannot be refused by name. ZeroMQ accepts on a thread of its own, which waits for us only when the
+monitor holds MONITOR_MAX events. With a limit of LIMIT_MIN or more the second mark leaves room for those; with a
+smaller one it may come too late for a burst.
 """
 
 from typing import Final
 
-RESERVE_MIN: Final = 48
-RESERVE_MAX: Final = 1024
+MONITOR_MAX: Final = 1001
+"""Events that the monitor holds: ZeroMQ's own 1,000, which cannot be changed, and our one."""
+RESERVE: Final = 1280
+LIMIT_MIN: Final = 4096
 HANDSHAKE_LIMIT: Final = 5.0
 """Seconds a handshake may take; ZeroMQ ends the connection then."""
 
@@ -22,10 +26,10 @@ class Crowd:
     """
 
     def __init__(self, limit: int) -> None:
-        reserve = min(RESERVE_MAX, max(RESERVE_MIN, limit // 8))
+        reserve = RESERVE if limit >= LIMIT_MIN else max(64, limit // 4)
         self.most = limit - reserve
         """Connections over which nobody is let in."""
-        self._shut_over = limit - reserve // 2
+        self._shut_over = self.most + reserve // 8
         self._open: set[int] = set()
         self._waiting = 0
         self._last = 0.0
@@ -64,4 +68,4 @@ class Crowd:
     @property
     def is_overrun(self) -> bool:
         """Whether even a refusal could cost the last descriptor."""
-        return bool(self._open) and max(len(self._open), max(self._open)) > self._shut_over
+        return len(self._open) > self._shut_over

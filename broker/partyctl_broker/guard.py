@@ -4,11 +4,11 @@ ZeroMQ gathers a message of many frames before anybody sees it, without a bound 
 the process is interrupted whenever it has used some CPU (ITIMER_PROF counts all threads, also ZeroMQ's), and looks at
 its resident memory then. An idle broker is never interrupted.
 
-When the memory has grown, it looks for whoever sends without ever finishing a message: connections with unread bytes
-at some look, of which no message came since. If the memory has grown by more than frames of a lawful size explain, they
-are cut off; ZeroMQ drops what it had gathered. One cut off wrongly comes back and sends again. If there is nobody like
-that the growth is taken for granted, until the limit. Behind that stands a limit of
-the address space, which makes the next allocation fail: the last line, for what grows faster than it is looked at.
+When the memory has grown, it looks for whoever sends without ever finishing a message: a connection that had unread
+bytes at several looks, while the broker read whatever messages there were and none came from it. If the memory has
+grown by more than frames of a lawful size explain, the one with the most such looks is cut off; ZeroMQ drops what it
+had gathered. If there is nobody like that the growth is taken for granted, until the limit. Behind that stands a limit
+of the address space, which makes the next allocation fail: the last line, for what grows faster than it is looked at.
 """
 
 import ctypes
@@ -30,8 +30,9 @@ MEMORY_MAX: Final = 512 * 1024 * 1024
 """Bytes of resident memory that a broker may have unless told otherwise."""
 GROWTH: Final = 6 * 1024 * 1024
 """Bytes that the memory may grow before somebody is looked for."""
-LOOKS: Final = 2
-"""Looks before somebody is cut off."""
+LOOKS: Final = 3
+"""Looks at which somebody must have unread bytes before it is cut off."""
+INNOCENT: Final = -1
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -42,8 +43,12 @@ class Watched(Protocol):
         """The descriptors of all connections."""
         ...
 
+    def has_read(self) -> bool:
+        """Whether all messages that were there have been read since this was last asked and true."""
+        ...
+
     def heard(self) -> set[int]:
-        """The descriptors of those that a message came from since this was last asked."""
+        """The descriptors of those that are new, or that a message came from, since this was last asked."""
         ...
 
     def cut(self, descriptor: int) -> None:
@@ -52,26 +57,30 @@ class Watched(Protocol):
 
 
 class Search:
-    """Looks for connections that send and never finish; pure."""
+    """Looks for the connection that sends and never finishes; pure."""
 
     def __init__(self) -> None:
-        self._suspects: set[int] = set()
-        self._looks = 0
+        self._looks: dict[int, int] = {}
 
-    def look(self, growth: int, unread: set[int], heard: set[int]) -> set[int] | None:
-        """One look; who is guilty, perhaps nobody; None if that is not known yet.
+    def look(self, growth: int, unread: set[int], heard: set[int]) -> int | None:
+        """One look; the descriptor of who is guilty, INNOCENT if nobody is, None if that is not known yet.
 
         Args:
             growth: bytes that the memory has grown.
             unread: descriptors with bytes that ZeroMQ has not read yet.
             heard: descriptors that a message came from since the last look.
         """
-        self._suspects = (self._suspects - heard) | unread
-        self._looks += 1
-        if self._suspects and (self._looks < LOOKS or growth <= GROWTH + FRAME_MAX * len(self._suspects)):
+        for descriptor in heard:
+            self._looks.pop(descriptor, None)
+        for descriptor in unread:
+            self._looks[descriptor] = self._looks.get(descriptor, 0) + 1
+        if not self._looks:
+            return INNOCENT
+        worst = max(self._looks, key=lambda descriptor: self._looks[descriptor])
+        if self._looks[worst] < LOOKS or growth <= GROWTH + FRAME_MAX * len(self._looks):
             return None
-        guilty, self._suspects, self._looks = self._suspects, set(), 0
-        return guilty
+        self._looks.pop(worst)
+        return worst
 
 
 class Guard:
@@ -105,12 +114,14 @@ class Guard:
             raise MemoryExceeded(resident, self._limit)
         if resident <= self._granted + GROWTH:
             return
+        if not self._watched.has_read():
+            return  # who has not been listened to is not guilty of silence
         unread = self._unread(self._watched.descriptors())
         guilty = self._search.look(resident - self._granted, unread, self._watched.heard())
-        for descriptor in guilty or ():
-            self._watched.cut(descriptor)
-        if guilty is not None and not guilty:
+        if guilty == INNOCENT:
             self._granted = resident
+        elif guilty is not None:
+            self._watched.cut(guilty)
 
     def start(self) -> None:
         """Look from now on; the signal is SIGPROF. Call it on the main thread, which gets what `look` raises."""

@@ -25,6 +25,8 @@ from partyctl_broker.zap import Gate, Verdict
 
 CUT_DELAY: Final = 0.05
 """Seconds that a peer has to read what it was told before it is cut off."""
+TIDY_DELAY: Final = 0.2
+"""Seconds after a cut when memory is given back."""
 _EVENT: Final = struct.Struct("=Hi")
 _WAIT_NOT: Final = int(zmq.NOBLOCK)
 _RCVMORE: Final = int(zmq.RCVMORE)
@@ -66,17 +68,20 @@ class Lookout:
         self.crowd = Crowd(limit)
         self._doors, self._counts, self._report = doors, counts, report
         self._gate = Gate(context, roll)
-        # A monitor that is read too late would block the I/O thread, hence no high-water mark; get_monitor_socket
-        # connects before one could be set.
+        # A monitor that is full makes ZeroMQ's thread wait, which is what keeps it from accepting more connections than
+        # there are descriptors. get_monitor_socket connects before a mark could be set.
         name = "inproc://monitor"
         router.monitor(name, _EVENTS)
         self._router = router
         self._monitor = context.socket(zmq.PAIR)
-        self._monitor.setsockopt(zmq.RCVHWM, 0)
+        self._monitor.setsockopt(zmq.RCVHWM, 1)
         self._monitor.connect(name)
         self._poll: select.epoll | None = None
         self._cuts: list[tuple[float, bytes, int]] = []
         self._crowded = False
+        self._tidy_at: float | None = None
+        self.fresh: set[int] = set()
+        """Descriptors of new connections, for whoever judged the one that had the descriptor before."""
 
     def watch(self, poll: select.epoll) -> None:
         """Register what has to wake the loop."""
@@ -86,6 +91,7 @@ class Lookout:
 
     def close(self) -> None:
         """Watch no more."""
+        self.read_monitor(0.0)  # it must not be full: ZeroMQ's thread would hold a lock that the next line takes
         self._router.disable_monitor()
         self._monitor.close(0)
         self._gate.close()
@@ -114,6 +120,9 @@ class Lookout:
     def _note(self, event: int, value: int, now: float) -> None:
         if event == _ACCEPTED:
             self.crowd.accepted(value, now)
+            self.fresh.add(value)
+            if self.crowd.is_overrun and not self._doors.are_shut:
+                self._shut_doors()
         elif event == _DISCONNECTED:
             self.crowd.closed(value)
             self.liveness.disconnected(value, now)
@@ -129,14 +138,27 @@ class Lookout:
 
     def _mind_doors(self) -> None:
         if self._doors.are_shut:
-            if not self.crowd.is_full:
+            self._counts["turned away"] += self._doors.turn_away()
+            if not self.crowd.is_overrun:
+                self._watch_doors(False)
                 self._doors.reopen()
         elif self.crowd.is_overrun:
-            self._counts["doors shut"] += 1
-            self._doors.shut()
+            self._shut_doors()
         if self.crowd.is_full and not self._crowded:
             self._report(f"descriptors run short: {len(self.crowd)} connections, no more than {self.crowd.most}")
         self._crowded = self.crowd.is_full
+
+    def _shut_doors(self) -> None:
+        self._counts["doors shut"] += 1
+        self._doors.shut()
+        self._watch_doors(True)
+
+    def _watch_doors(self, watched: bool) -> None:
+        for listener in self._doors.listeners():
+            if self._poll is not None and watched:
+                self._poll.register(listener, select.EPOLLIN)
+            elif self._poll is not None:
+                self._poll.unregister(listener)
 
     # --- cutting off
 
@@ -146,13 +168,20 @@ class Lookout:
         if descriptor is not None:
             self._cuts.append((now + CUT_DELAY, connection, descriptor))
 
+    def tidy_later(self, now: float) -> None:
+        """Give memory back, once ZeroMQ has freed what a connection had gathered."""
+        self._tidy_at = now + TIDY_DELAY
+
     @property
     def has_cuts(self) -> bool:
-        """Whether a connection is to be ended."""
-        return bool(self._cuts)
+        """Whether a connection is to be ended, or its memory given back."""
+        return bool(self._cuts) or self._tidy_at is not None
 
     def carry_out_cuts(self, now: float) -> None:
-        """End the connections that are due."""
+        """End the connections that are due, and give memory back."""
+        if self._tidy_at is not None and self._tidy_at <= now:
+            self._tidy_at = None
+            return_memory()
         while self._cuts and self._cuts[0][0] <= now:
             _, connection, descriptor = self._cuts.pop(0)
             self.read_monitor(now)
@@ -162,6 +191,8 @@ class Lookout:
     def wait(self, now: float) -> float | None:
         """Seconds until something is due; None if nothing is."""
         due = [self._cuts[0][0] - now] if self._cuts else []
+        if self._tidy_at is not None:
+            due.append(self._tidy_at - now)
         probe = self.liveness.wait(now)
         if probe is not None:
             due.append(probe)
@@ -179,6 +210,9 @@ class Suspicion:
         self._lookout = lookout
         self.seen: set[bytes] = set()
         """Connections that a message came from; the loop adds to it."""
+        self.rounds = 0
+        """How often the loop has listened to everybody; the loop counts."""
+        self._rounds = 0
         self.guilty: list[tuple[int, bytes | None]] = []
         """Who was cut off: descriptor and connection."""
 
@@ -186,11 +220,17 @@ class Suspicion:
         """The descriptors of all connections."""
         return list(self._lookout.crowd.descriptors)
 
+    def has_read(self) -> bool:
+        """Whether everybody was listened to since this was last asked and true."""
+        former, self._rounds = self._rounds, self.rounds
+        return self.rounds > former
+
     def heard(self) -> set[int]:
-        """The descriptors of those that a message came from since this was last asked."""
-        descriptor = self._lookout.liveness.descriptor
-        found = {descriptor(connection) for connection in list(self.seen)}
+        """The descriptors of those that are new, or that a message came from, since this was last asked."""
+        descriptor, fresh = self._lookout.liveness.descriptor, self._lookout.fresh
+        found = {descriptor(connection) for connection in list(self.seen)} | fresh
         self.seen.clear()
+        fresh.clear()
         return {one for one in found if one is not None}
 
     def cut(self, descriptor: int) -> None:

@@ -18,7 +18,6 @@ from partyctl_base.channel import Channel
 from partyctl_broker.auth import Principal
 from partyctl_broker.doors import Doors
 from partyctl_broker.errors import EndpointError, Malformed, MemoryExceeded
-from partyctl_broker.guard import return_memory
 from partyctl_broker.host import Host
 from partyctl_broker.keys import KeyPair
 from partyctl_broker.lookout import Lookout
@@ -90,7 +89,7 @@ class Broker:
                 self._loop()
         except MemoryExceeded as error:
             self._host.tell({"t": "failed", "why": str(error)})
-            self._doors.remove_files()
+            self._doors.remove()
             raise
         except BaseException:
             self._close()
@@ -98,7 +97,7 @@ class Broker:
         self._close()
 
     def _close(self) -> None:
-        self._doors.remove_files()
+        self._doors.remove()
         self._lookout.close()
         self._router.close(100)
         self._context.term()
@@ -200,4 +199,4 @@ class Broker:
             who = f"principal {name}" if name else "a peer that never said HELLO"
             self._counts["cut off: a message without an end"] += 1
             self._report(f"{who} was cut off: it sends a message without an end")
-            return_memory()
+            self._lookout.tidy_later(time.monotonic())

@@ -33,8 +33,8 @@ class Raw:
 
     def __init__(self, path, mechanism=b"PLAIN"):
         self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.connect(path)  # before the time limit: with one a full backlog is an error
         self.socket.settimeout(5)
-        self.socket.connect(path)
         self.mechanism = mechanism
 
     def greet(self):
@@ -129,9 +129,11 @@ def until(seconds):
         yield number
 
 
-def repeat(path, seconds, *pairs, batch=100, **options):
+def repeat(path, seconds, *pairs, batch=100, introduce=True):
     """The same message at full speed; answers are read and thrown away."""
-    sender = Sender(path, **options).hello(ADDRESS)
+    sender = Sender(path)
+    if introduce:
+        sender.hello(ADDRESS)
     done = 0
     for _ in until(seconds):
         done += sum(sender.say(*pairs) for _ in range(batch))
@@ -149,7 +151,7 @@ def garbage(path, seconds):
         raw = Raw(path)
         with contextlib.suppress(OSError):
             for _ in range(20):
-                raw.socket.sendall(os.urandom(4096) if number % 2 else b"GET / HTTP/1.1\r\n\r\n" * 200)
+                raw.socket.sendall((b"", GREETING, b"GET / HTTP/1.1\r\n\r\n" * 200)[number % 3] + os.urandom(4096))
                 done += 1
         raw.close()
     return done
@@ -252,7 +254,7 @@ def anothers_routing_id(path, seconds):
 def replayed_hello(path, seconds):
     """The HELLO of another principal, as it was overheard, within a handshake of its own."""
     hello = Hello("sound", VICTIM_SECRET, b"overheard", ("sound/client",))
-    return repeat(path, seconds, wire.TO_BROKER, wire.seal(Kind.HELLO, 1, 0, hello.encode()))
+    return repeat(path, seconds, wire.TO_BROKER, wire.seal(Kind.HELLO, 1, 0, hello.encode()), introduce=False)
 
 
 def revoked_key(path, seconds):
