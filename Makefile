@@ -6,7 +6,7 @@ PYTHON ?= python3
 READY  := $(VENV)/ready
 JOBS   ?= auto
 
-.PHONY: demo demo-real test test-load test-real check format bench clean
+.PHONY: demo demo-real test test-load test-real check format bench clean nightly
 
 demo: $(READY)  ## run the review loop, embedded: no key, no root, no bubblewrap
 	@$(BIN)/partyctl run examples/review.py
@@ -22,6 +22,9 @@ test-load: $(READY)  ## the tests that need full sizes: letters by the hundred t
 
 test-real: $(READY)  ## the tests that install and drive the real provider CLIs
 	@$(BIN)/pytest tests/real
+
+nightly: $(READY)  ## ten million frames of noise against the broker
+	@PARTYCTL_FUZZ_FRAMES=10000000 $(BIN)/pytest tests/unit/partyctl_broker/test_fuzz.py
 
 check: $(READY)  ## format, lint, types, imports
 	@$(BIN)/ruff format --check .
