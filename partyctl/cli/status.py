@@ -83,7 +83,7 @@ def fetch(party: str) -> Map:
 
 def absent(party: str, state: str, pid: int | None) -> Map:
     """The document of a party that says nothing itself, in the shape of one that does."""
-    nothing: Map = {"broker": None, "launcher": None, "nodes": [], "workers": [], "runs": []}
+    nothing: Map = {"listen": None, "broker": None, "launcher": None, "nodes": [], "workers": [], "runs": []}
     about: Map = {"started": None, "uptime": None, "state": state, "confinement": None}
     return {"schema_version": SCHEMA_VERSION, "party": party, "pid": pid} | about | nothing
 
@@ -97,6 +97,10 @@ def troubles(document: Mapping[str, object]) -> list[str]:
         state = part.get("state") if isinstance(part, dict) else "missing"
         if state not in _HEALTHY_PARTS:
             found.append(f"{name} is {state}")
+    listen = _map(document.get("listen"))
+    if listen and listen.get("state") != "listening":
+        cause = listen.get("last_cause")
+        found.append(f"the party is not listening at {listen.get('url')}" + (f": {cause}" if cause else ""))
     found.extend(
         f"worker {worker.get('name')} is {worker.get('state')}"
         for worker in maps(document.get("workers"))
@@ -111,6 +115,8 @@ def show(document: Mapping[str, object]) -> None:
         f"party {_text(document, 'party')}: {_text(document, 'state')}, pid {_text(document, 'pid')}, "
         f"up {duration(document.get('uptime'))}, workers {_text(document, 'confinement')}"
     )
+    if listen := _map(document.get("listen")):
+        emit(f"{_text(listen, 'state')} at {_text(listen, 'url')}, keys {_text(listen, 'keys')}")
     emit("")
     parts = [(name, _map(document.get(name))) for name in ("broker", "launcher")]
     parts += [(_text(node, "name"), node) for node in maps(document.get("nodes"))]
@@ -137,7 +143,10 @@ def show(document: Mapping[str, object]) -> None:
             for worker in maps(document.get("workers"))
         ],
     )
-    _list(("RUN", "NODE", "STATE", "ROLES"), [_texts(run, "id", "node", "state", "roles") for run in _runs(document)])
+    _list(
+        ("RUN", "NODE", "STATE", "WAITING FOR", "ROLES"),
+        [_texts(run, "id", "node", "state", "waiting_for", "roles") for run in _runs(document)],
+    )
     for trouble in troubles(document):
         emit(f"! {printable(trouble)}")
 

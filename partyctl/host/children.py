@@ -52,19 +52,27 @@ class Child:
 
     async def ask(self, question: str, *, limit: float) -> Map | None:
         """The child's answer to `question`, a message of the same kind; None if none comes within `limit` seconds."""
+        return await self.call({"t": question}, (question,), limit=limit)
+
+    async def call(self, order: Mapping[str, object], answers: Sequence[str], *, limit: float) -> Map | None:
+        """The first message of one of the kinds `answers` after an order; None if none comes within `limit` seconds, or
+        the child ends."""
         answer: asyncio.Future[Map] = asyncio.get_running_loop().create_future()
-        waiting = self._asked.setdefault(question, [])
-        waiting.append(answer)
+        waiting = [self._asked.setdefault(kind, []) for kind in answers]
+        for queue in waiting:
+            queue.append(answer)
         try:
-            # A stopped child reads nothing, so the question itself may find no room.
+            # A stopped child reads nothing, so the order itself may find no room.
             async with asyncio.timeout(limit):
-                await self.send({"t": question})
-                return await answer
+                await self.send(order)
+                await asyncio.wait((answer, self.exited), return_when=asyncio.FIRST_COMPLETED)
+                return answer.result() if answer.done() else None
         except TimeoutError:
             return None
         finally:
-            if answer in waiting:
-                waiting.remove(answer)
+            for queue in waiting:
+                if answer in queue:
+                    queue.remove(answer)
 
     def answered(self, message: Map) -> None:
         """Give an answer to all who asked."""

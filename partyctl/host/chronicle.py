@@ -1,7 +1,8 @@
 """What the host writes into the party's two books: what happened, and what workers printed.
 
 Kinds of events: starting, ready, draining, stopped, gave_up (of the party or a part); restarted (of a part);
-run_started, run_ended, run_failed.
+run_started, run_ended, run_failed; listening, not_listening; key_added, key_revoked;
+noticed (by the broker: somebody was cut off, descriptors run short).
 """
 
 from typing import Protocol

@@ -7,6 +7,7 @@ begins with a hello that carries the version of this protocol. The requests:
     wait                    ready, once everything is
     down {timeout, now}     progress lines, then done
     enter                   for one run: its id, an address, a secret (by descriptor) and the node to talk to
+    keys {revoked}          the keys have changed: answered when the broker knows, with where it listens
 
 A request that is none, or is none of these, is answered by failed.
 """

@@ -22,8 +22,10 @@ from partyctl.host.children import Children
 from partyctl.host.chronicle import Chronicle
 from partyctl.host.doors import BadRequest, Caller, Doors
 from partyctl.host.drain import Drain
+from partyctl.host.listening import Listening
 from partyctl.host.lock import PartyLock
 from partyctl.host.tree import Tree
+from partyctl.keys import Keys
 from partyctl.maps import Map
 from partyctl_base.ids import RandomIds
 from partyctl_base.paths import runtime_directory
@@ -88,6 +90,8 @@ class Host:
         self._followed = 0
         self._chronicle = Chronicle(config.name)
         workers = config.limits.workers
+        listen = config.listen
+        self._listening = Listening(listen.url, Keys(config.name), say, self._chronicle) if listen else None
         self.tree = Tree(
             directory,
             self._nodes,
@@ -97,6 +101,7 @@ class Host:
             witness=self._chronicle,
             # Code hosts are the launcher's children too; the limit of the file is about workers.
             max_workers=workers + self._nodes * CODE_HOSTS if workers else None,
+            listening=self._listening,
         )
 
     async def run(self) -> int:
@@ -104,6 +109,7 @@ class Host:
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, self._signalled, number)
         answers = {"status": self._status, "wait": self._wait, "down": self._down, "enter": self._enter}
+        answers |= {"keys": self._keys}
         doors = Doors(self._directory, self._config.name, answers)
         self._chronicle.happened("starting", "party", pid=os.getpid())
         try:
@@ -197,6 +203,16 @@ class Host:
                 await caller.reply({"t": "progress", "text": line.result()})
             line.cancel()
         await caller.reply({"t": "done"})
+
+    async def _keys(self, caller: Caller, request: Map) -> None:
+        """The keys have changed: let in those that there are now, and tell where."""
+        listening = self._listening
+        told: Map = {"t": "keys", "url": None, "is_open": False, "names": None, "directory": None}
+        if listening is not None:
+            await listening.refresh(str(request.get("revoked") or ""))
+            told |= {"url": listening.url, "is_open": listening.is_open}
+            told |= {"names": listening.names, "directory": listening.directory}
+        await caller.reply(told)
 
     async def _enter(self, caller: Caller, request: Map) -> None:
         """Let a caller in for one run: a secret and two addresses, its own and that of the node that takes the run."""

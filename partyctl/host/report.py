@@ -7,6 +7,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
+from partyctl.host import listening
 from partyctl.host.drain import Survey
 from partyctl.host.tree import Tree
 from partyctl.maps import Map, maps
@@ -40,8 +41,13 @@ async def _answers(tree: Tree) -> dict[str, Map]:
 async def survey(tree: Tree) -> Survey:
     """The runs that go on, and the nodes that do not say."""
     answers = await _answers(tree)
-    runs = [str(run.get("id")) for answer in answers.values() for run in maps(answer.get("runs"))]
+    runs = [_named(run) for answer in answers.values() for run in maps(answer.get("runs"))]
     return Survey(tuple(runs), tuple(name for name in _ready_nodes(tree) if name not in answers))
+
+
+def _named(run: Map) -> str:
+    role = run.get("waiting_for")
+    return f"{run.get('id')}, whose turn {role} has" if role else str(run.get("id"))
 
 
 async def document(tree: Tree, party: str, state: str, started: float) -> Map:
@@ -59,6 +65,7 @@ async def document(tree: Tree, party: str, state: str, started: float) -> Map:
         "uptime": round(time.time() - started, 3),
         "state": state,
         "confinement": "unconfined",
+        "listen": listening.document(tree.listening),
         "broker": _part(tree, "broker", answered=broker is not None),
         "launcher": _part(tree, "launcher", answered=hired is not None),
         "nodes": [

@@ -1,6 +1,6 @@
 """The process tree of one party: broker, launcher and nodes, started in order, watched, restarted within a budget.
 
-    host ─┬─ broker     told: principals (name, secret, claims)
+    host ─┬─ broker     told: principals (name, secret, claims); where to listen for peers beyond this machine
           ├─ launcher   told: one client channel per node (a descriptor)
           └─ node x M   told: where the broker is, its secret, its launcher channel
 
@@ -24,6 +24,7 @@ from partyctl.errors import HostError
 from partyctl.host.budget import Death, Deaths, GiveUp, RestartPolicy
 from partyctl.host.children import Child
 from partyctl.host.chronicle import NOBODY, Witness
+from partyctl.host.listening import Listening
 from partyctl.maps import Map, texts, unpack
 from partyctl_base.channel import Channel
 from partyctl_base.paths import socket_path
@@ -80,6 +81,7 @@ class Tree:
         policy: how often and how fast a child is started again.
         witness: takes note of what happens to the children, and of what workers print.
         max_workers: how many workers the launcher runs at once; None for its own limit.
+        listening: for peers beyond this machine; None for none.
 
     Attributes:
         node_names: the nodes, in order, whether they live or not.
@@ -99,6 +101,7 @@ class Tree:
         policy: RestartPolicy = USUAL_POLICY,
         witness: Witness = NOBODY,
         max_workers: int | None = None,
+        listening: Listening | None = None,
     ) -> None:
         self._directory = directory
         self._report = report
@@ -107,6 +110,7 @@ class Tree:
         self._policy = policy
         self._witness = witness
         self._max_workers = max_workers
+        self.listening = listening
         self._deaths: dict[str, Deaths] = {}
         self._principals: dict[str, Principal] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -201,9 +205,12 @@ class Tree:
 
     async def _start(self, name: str) -> None:
         if name == "broker":
-            await self._launch(name, "partyctl_broker", ("--endpoint", self.endpoint))
+            broker = await self._launch(name, "partyctl_broker", ("--endpoint", self.endpoint))
             for principal in list(self._principals.values()):
                 await self._introduce(principal)
+            if self.listening is not None:
+                await self.listening.begin(broker)
+                self.spawn_task(self.listening.insist(broker))
         elif name == "launcher":
             await self._launch(name, "partyctl_confinement", self._launcher_arguments())
             for node in [self.living[node] for node in self.node_names if node in self.living]:
@@ -280,6 +287,8 @@ class Tree:
             await child.send({"t": "principal", "name": principal.name, "secret": principal.secret})
         elif kind == "dismiss":
             await self.dismiss(str(message["name"]))
+        elif kind == "event" and child.name == "broker":
+            self._witness.happened("noticed", "broker", str(message["what"]))
         elif kind == "event":
             self._witness.happened(str(message["kind"]), str(message["subject"]), str(message["cause"]), on=child.name)
         elif kind in ("output", "dropped"):

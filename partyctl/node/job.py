@@ -17,7 +17,7 @@ from partyctl.running import event_map
 from partyctl_actors.participants import Seat, WorkerSource
 from partyctl_actors.participants.provider import ProviderPlayer
 from partyctl_actors.protocol import Protocol, Role, load
-from partyctl_actors.runs import Allowance, Conductor, RoleActor
+from partyctl_actors.runs import Allowance, Conductor, RoleActor, TurnGranted
 from partyctl_broker.errors import BusError
 from partyctl_broker.port import Bus, Mailbox
 
@@ -60,6 +60,7 @@ class Job:
         self.state = "importing"
         self.failure = ""
         self.roles: list[str] = []
+        self.waiting_for = ""
         self._bus = bus
         self._workers = workers
         self._mailbox = mailbox
@@ -147,6 +148,8 @@ class Job:
     # --- what the submitter is told ---
 
     def _seen(self, event: object) -> None:
+        if isinstance(event, TurnGranted):
+            self.waiting_for = event.role
         told = event_map(event)
         if told is not None:
             self._tell(told)

@@ -138,7 +138,10 @@ class Node:
             await self._host.send(pack(message))
 
     def _status(self) -> Map:
-        runs = [{"id": job.order.run, "state": job.state, "roles": job.roles} for job in self._jobs.values()]
+        runs = [
+            {"id": job.order.run, "state": job.state, "roles": job.roles, "waiting_for": job.waiting_for or None}
+            for job in self._jobs.values()
+        ]
         workers = [worker for job in self._jobs.values() for worker in job.workers]
         return {"t": "status", "runs": runs, "workers": workers + self._code.workers}
 
