@@ -1,25 +1,19 @@
-"""Every benchmark, one after the other: `python -m benchmarks [--json]`. Each can be run alone; its docstring says how."""
+"""Every benchmark, one after the other: `python -m benchmarks [--json]`. Each can be run alone as
+`python -m benchmarks.NAME`; its docstring says what it measures. With --json each prints one line."""
 
 import subprocess
 import sys
-from pathlib import Path
+from typing import Final
 
-HERE = Path(__file__).parent
-BENCHMARKS = (
-    ("broker_roundtrip.py",),
-    ("worker_spawn.py", "--main", "partyctl_plugins.worker:main", "--preload", "partyctl_plugins.worker"),
-    ("supervised_turn.py",),
-    ("protocol_checks.py",),
-)
+BENCHMARKS: Final = ("broker", "worker_spawn", "supervised_turn", "protocol_checks")
 
 
 def main() -> int:
     """Run them all; the number of those that missed a target."""
     missed = 0
-    for name, *arguments in BENCHMARKS:
-        command = [sys.executable, str(HERE / name), *arguments, *sys.argv[1:]]
+    for name in BENCHMARKS:
+        command = [sys.executable, "-m", f"benchmarks.{name}", *sys.argv[1:]]
         missed += subprocess.run(command, check=False).returncode != 0
-        print(flush=True)
     return missed
 
 

@@ -10,14 +10,14 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 import msgpack
 
-from benchmarks.errands import Runner, running
-from benchmarks.harness import Comparison, Target, parser, run, spread
+from benchmarks.errands import Runner, cpu, running
+from benchmarks.harness import Comparison, Target, Variant, parser, run, spread
 from partyctl_base.channel import Channel
 from partyctl_broker.endpoint import Target as Endpoint
 from partyctl_broker.keys import decode_z85, new_pair
@@ -31,17 +31,41 @@ OURS, THEIRS = new_pair(), new_pair()
 
 
 @dataclass(frozen=True)
-class Ends:
-    """The three that measure."""
+class End:
+    """One that measures.
 
-    bare: Runner
-    ipc: Runner
-    tcp: Runner
+    Args:
+        near: runs errands.
+        pids: the three processes that a message meets.
+    """
+
+    near: Runner
+    pids: tuple[int, int, int]
+
+    def trips(self) -> Mapping[str, float]:
+        """Round trips, one after the other."""
+        before = cpu(self.pids)
+        times = cast(list[float], self.near("trips", TRIPS))
+        return {**spread(times), "cpu us each": (cpu(self.pids) - before) / TRIPS * 1e6}
+
+    def rate(self, count: int, errand: str, *arguments: int) -> Mapping[str, float]:
+        """An errand of `count` parts."""
+        before = cpu(self.pids)
+        seconds = cast(float, self.near(errand, *arguments))
+        return {"per second": count / seconds, "cpu us each": (cpu(self.pids) - before) / count * 1e6}
+
+    def one_way(self) -> Mapping[str, float]:
+        """Messages one way."""
+        return self.rate(ONE_WAY, "one_way", ONE_WAY)
+
+    def exchanges(self, errand: str = "exchanges") -> Mapping[str, float]:
+        """Many exchanges at once."""
+        return self.rate(EXCHANGES * STEPS, errand, EXCHANGES, STEPS)
 
 
 @contextlib.contextmanager
-def broker(path: str) -> Iterator[tuple[str, str]]:
-    """A broker that knows our peers; where they find it on this machine, and by tcp."""
+def broker(path: str) -> Iterator[tuple[int, str, str]]:
+    """A broker that knows our peers; its pid, and where they find it on this machine and by tcp."""
     control, theirs = Channel.pair()
     orders: Sequence[Mapping[str, object]] = (
         {"t": "principal", "name": "local", "secret": SECRET, "claims": ["near/*", "far/*"]},
@@ -52,7 +76,7 @@ def broker(path: str) -> Iterator[tuple[str, str]]:
         control.send(msgpack.packb(order))
     inherited = theirs.detach()
     arguments = ("--endpoint", f"ipc://{path}", "--control-fd", str(inherited), "--host-pid", str(os.getpid()))
-    with contextlib.closing(control), running("partyctl_broker", *arguments, fds=(inherited,)):
+    with contextlib.closing(control), running("partyctl_broker", *arguments, fds=(inherited,)) as process:
         os.close(inherited)
         told: dict[str, str] = {}
         while not {"url", "endpoint"} <= told.keys():
@@ -60,52 +84,45 @@ def broker(path: str) -> Iterator[tuple[str, str]]:
             if received is None:
                 raise SystemExit("the broker did not start")
             told |= msgpack.unpackb(received.data)
-        yield told["endpoint"], Endpoint.write(told["url"], decode_z85(OURS.public))
+        yield process.pid, told["endpoint"], Endpoint.write(told["url"], decode_z85(OURS.public))
 
 
 @contextlib.contextmanager
-def ends() -> Iterator[Ends]:
+def ends() -> Iterator[dict[str, End]]:
     """Everything up and warm."""
     with contextlib.ExitStack() as stack:
         directory = tempfile.mkdtemp(prefix="pb-", dir="/tmp")
         stack.callback(shutil.rmtree, directory)
-        ipc, tcp = stack.enter_context(broker(f"{directory}/ours"))
+        router, ipc, tcp = stack.enter_context(broker(f"{directory}/ours"))
         bare = f"ipc://{directory}/bare"
 
         def start(module: str, *arguments: str, piped: bool = True) -> Runner:
             return Runner(stack.enter_context(running(module, *arguments, piped=piped)))
 
-        start(YARDSTICK, "loop", bare, piped=False)
-        start(YARDSTICK, "far", bare, piped=False)
-        start(PEER, "far", ipc, "local", SECRET.hex()).read()
-        found = Ends(
-            start(YARDSTICK, "near", bare),
-            start(PEER, "near", ipc, "local", SECRET.hex()),
-            start(PEER, "near", tcp, "remote", THEIRS.secret_bytes.hex()),
-        )
-        for end in (found.bare, found.ipc, found.tcp):
-            end("trips", 200)
-            end("exchanges", EXCHANGES, 2)
-        found.ipc("exchanges_apart", EXCHANGES, 2)
+        loop = start(YARDSTICK, "loop", bare, piped=False)
+        bare_far = start(YARDSTICK, "far", bare, piped=False)
+        far = start(PEER, "far", ipc, "local", SECRET.hex())
+        far.read()
+        found: dict[str, End] = {}
+        for name, near, middle, other in (
+            (BARE, start(YARDSTICK, "near", bare), loop.pid, bare_far.pid),
+            (IPC, start(PEER, "near", ipc, "local", SECRET.hex()), router, far.pid),
+            (TCP, start(PEER, "near", tcp, "remote", THEIRS.secret_bytes.hex()), router, far.pid),
+        ):
+            near("trips", 200)
+            near("exchanges", EXCHANGES, 2)
+            found[name] = End(near, (near.pid, middle, other))
+        found[IPC].near("exchanges_apart", EXCHANGES, 2)
         yield found
 
 
-def comparisons(found: Ends) -> list[Comparison]:
+def comparisons(found: Mapping[str, End]) -> list[Comparison]:
     """What is compared, and the targets."""
-
-    def trips(end: Runner) -> Callable[[], Mapping[str, float]]:
-        return lambda: spread(cast(list[float], end("trips", TRIPS)))
-
-    def rate(end: Runner, errand: str, *arguments: int) -> Callable[[], Mapping[str, float]]:
-        count = arguments[0] * (arguments[1] if len(arguments) > 1 else 1)
-        return lambda: {"per second": count / cast(float, end(errand, *arguments))}
-
-    by_name = {BARE: found.bare, IPC: found.ipc, TCP: found.tcp}
-    exchanges = {name: rate(end, "exchanges", EXCHANGES, STEPS) for name, end in by_name.items()}
+    exchanges: dict[str, Variant] = {name: end.exchanges for name, end in found.items()}
     return [
         Comparison(
             f"{TRIPS} round trips, one after the other",
-            {name: trips(end) for name, end in by_name.items()},
+            {name: end.trips for name, end in found.items()},
             (
                 Target(IPC, "p50 ms", 1.25, BARE),
                 Target(IPC, "p99 ms", 2.0, BARE),
@@ -115,12 +132,12 @@ def comparisons(found: Ends) -> list[Comparison]:
         ),
         Comparison(
             f"{ONE_WAY} messages one way",
-            {name: rate(end, "one_way", ONE_WAY) for name, end in by_name.items()},
+            {name: end.one_way for name, end in found.items()},
             (Target(IPC, "per second", 1.0, BARE, at_least=True),),
         ),
         Comparison(
             f"{EXCHANGES} exchanges of {STEPS} requests and replies at once, steps",
-            exchanges | {APART: rate(found.ipc, "exchanges_apart", EXCHANGES, STEPS)},
+            exchanges | {APART: lambda: found[IPC].exchanges("exchanges_apart")},
             (Target(IPC, "per second", 2.0, BARE, at_least=True),),
         ),
     ]

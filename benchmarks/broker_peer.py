@@ -8,6 +8,7 @@ import asyncio
 import json
 import sys
 import time
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from benchmarks.errands import PAYLOAD
@@ -60,6 +61,8 @@ class Counter(Reader):
 
 class Trips(Reader):
     """Sends the next letter when the last one is back, and notes the times."""
+
+    started = 0.0
 
     def letter(self, letter: Letter) -> None:
         self.times.append((time.perf_counter() - self.started) * 1000)
@@ -144,10 +147,15 @@ async def near(bus: ZmqBus, address: str) -> None:
     together.mailboxes.append(await bus.open(f"{address}/exchanges", together))
     for number in range(APART):
         apart.mailboxes.append(await bus.open(f"{address}/exchanges/{number}", apart))
-    errands = {"trips": trips, "one_way": one_way, "exchanges": together, "exchanges_apart": apart}
+    errands: dict[str, Callable[..., Awaitable[object]]] = {
+        "trips": trips.run,
+        "one_way": one_way.run,
+        "exchanges": together.run,
+        "exchanges_apart": apart.run,
+    }
     while line := await asyncio.to_thread(sys.stdin.readline):
         errand, *arguments = json.loads(line)
-        print(json.dumps(await errands[errand].run(*arguments)), flush=True)
+        print(json.dumps(await errands[errand](*arguments)), flush=True)
 
 
 async def main(role: str, endpoint: str, principal: str, secret: str) -> None:

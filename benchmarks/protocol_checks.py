@@ -1,51 +1,25 @@
-"""What it costs to check a protocol: making a `Protocol` compiles it and projects it on every role.
+"""What it costs to check a protocol, `python -m benchmarks.protocol_checks`: making a `Protocol` compiles it and
+projects it on every role.
 
-    python benchmarks/protocol_checks.py [--rounds 7] [--json]
-
-Each shape is checked at the size that is asked for and at one where its interactions times its roles are twice as many.
-The figures are processor time of the fastest of the rounds, for the machine may be busy with other things; message
-classes and steps are made before. Each shape has to be checked in under a second, and in at most 2.6 times as long when
-it is twice as large.
+Each shape is checked at two sizes, the second with about twice as many interactions times roles. The figures are
+processor time; message classes and steps are made before. Each shape has to be checked in under a second, and at twice
+the work in at most 2.6 times as long, which is 1.3 times as long for each interaction of a role.
 """
 
 from __future__ import annotations
 
-import argparse
 import gc
-import json
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
 
+from benchmarks.harness import Comparison, Target, parser, run
 from partyctl_actors.protocol import Message, Protocol, Role, Step, choose, loop, patterns, repeat, roles, send
 from partyctl_actors.protocol.graph import Interaction
 
-SECONDS_MAX = 1.0
-RATIO_MAX = 2.6
+MILLISECONDS_MAX = 1000.0
+GROWTH_MAX = 1.3
 A, B, C = roles("A", "B", "C")
-
-
-@dataclass(frozen=True)
-class Figures:
-    """One shape at two sizes; `work` is interactions times roles, `seconds` of the check."""
-
-    shape: str
-    size: int
-    work: int
-    seconds: float
-    double_size: int
-    double_work: int
-    double_seconds: float
-
-    @property
-    def ratio(self) -> float:
-        """How much longer the larger one takes, brought to exactly twice the work."""
-        return self.double_seconds / self.seconds * 2 * self.work / self.double_work
-
-    def ok(self) -> bool:
-        """Whether both targets are met."""
-        return self.seconds < SECONDS_MAX and self.ratio <= RATIO_MAX
 
 
 def kind(label: str) -> type[Message]:
@@ -94,46 +68,30 @@ SHAPES: tuple[tuple[str, Callable[[int], list[Step]], int, int], ...] = (
 )
 
 
-def measure(steps: list[Step]) -> tuple[int, float]:
-    """Interactions times roles, and the seconds of one check."""
+def check(steps: list[Step]) -> Mapping[str, float]:
+    """One check."""
     gc.collect()
     began = time.process_time()
     protocol = Protocol(steps)
     seconds = time.process_time() - began
     work = sum(isinstance(state, Interaction) for state in protocol.flow.states) * len(protocol.roles)
-    return work, seconds
+    return {"cpu ms": seconds * 1e3, "us of work": seconds / work * 1e6}
 
 
-def run(rounds: int) -> list[Figures]:
-    """Every shape at both sizes, which take turns."""
-    found: list[Figures] = []
-    for name, make, size, double in SHAPES:
-        small, large = make(size), make(double)
-        pairs = [(measure(small), measure(large)) for _ in range(rounds)]
-        (work, seconds), (double_work, double_seconds) = min(one for one, _ in pairs), min(two for _, two in pairs)
-        found.append(Figures(name, size, work, seconds, double, double_work, double_seconds))
-    return found
+def compared(shape: str, make: Callable[[int], list[Step]], size: int, double: int) -> Comparison:
+    """A shape at both sizes."""
+    small, large = make(size), make(double)
+    targets = (
+        Target(str(size), "cpu ms", MILLISECONDS_MAX),
+        Target(str(double), "us of work", GROWTH_MAX, str(size)),
+    )
+    return Comparison(shape, {str(size): lambda: check(small), str(double): lambda: check(large)}, targets)
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Print the figures; 0 if every target is met."""
-    parser = argparse.ArgumentParser(description="The cost of checking protocols.")
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args(arguments)
-    found = run(options.rounds)
-    if options.json:
-        print(json.dumps([asdict(one) | {"ratio": one.ratio, "ok": one.ok()} for one in found], indent=2))
-    else:
-        print(f"{'shape':<22}{'size':>7}{'work':>9}{'ms':>9}{'size':>9}{'work':>9}{'ms':>9}{'ratio':>8}")
-        for one in found:
-            print(
-                f"{one.shape:<22}{one.size:>7}{one.work:>9}{one.seconds * 1e3:>9.1f}"
-                f"{one.double_size:>9}{one.double_work:>9}{one.double_seconds * 1e3:>9.1f}"
-                f"{one.ratio:>8.2f}  {'ok' if one.ok() else 'MISSED'}"
-            )
-        print(f"targets: {SECONDS_MAX:g} s at the first size, ratio at most {RATIO_MAX:g} for twice the work")
-    return 0 if all(one.ok() for one in found) else 1
+def main() -> int:
+    """Measure and print; 1 if a target is missed."""
+    options = parser(__doc__, rounds=7).parse_args()
+    return run([compared(*shape) for shape in SHAPES], options)
 
 
 if __name__ == "__main__":

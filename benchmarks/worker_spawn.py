@@ -1,54 +1,30 @@
-"""How long a worker takes to be ready, and what 200 of them cost.
+"""How long a worker takes to be ready, and what 200 of them cost: `python -m benchmarks.worker_spawn`.
 
-    python benchmarks/worker_spawn.py
-    python benchmarks/worker_spawn.py --main partyctl_plugins.worker:main --preload partyctl_plugins.worker
+    python -m benchmarks.worker_spawn --main benchmarks.tiny_worker:main --preload benchmarks.tiny_worker
 
 Ready is the time from the spawn request to the first record that the worker's main sends. Memory is proportional set
-size (/proc/PID/smaps_rollup), read while all workers are up.
+size (/proc/PID/smaps_rollup), read while all workers are up. The targets are those of a fork.
 """
 
-import argparse
 import asyncio
-import json
-import statistics
 import sys
 import threading
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
 from pathlib import Path
+from statistics import median
 from typing import Literal, get_args
 
+from benchmarks.errands import ROOT
+from benchmarks.harness import Comparison, Target, parser, run, spread
 from partyctl_base.aio import AsyncChannel
 from partyctl_confinement.client import Hired, LauncherClient
 from partyctl_confinement.control import LauncherProcess
 
 Mode = Literal["fork", "exec"]
-
 READY_P50_MAX = 15.0
-PSS_MAX = 6.0
-"""The targets: milliseconds, and MiB of each of 200 workers at once."""
-
-
-@dataclass(frozen=True)
-class Figures:
-    """What was measured; times in milliseconds, memory in MiB."""
-
-    main: str
-    one_by_one: int
-    ready_p50: float
-    ready_p99: float
-    at_once: int
-    came_up: int
-    all_up: float
-    answer_p50: float
-    answer_p99: float
-    pss_median: float
-    pss_max: float
-    pss_launcher: float
-
-    def ok(self) -> bool:
-        """Whether the targets are met."""
-        return self.ready_p50 <= READY_P50_MAX and self.pss_max <= PSS_MAX and self.came_up == self.at_once
+MEMORY_MAX = 6.0
+"""The targets: milliseconds, and MiB of each of the workers that are there at once."""
 
 
 def pss(pid: int) -> float:
@@ -85,76 +61,62 @@ def status_times(launcher: LauncherProcess, enough: threading.Event) -> list[flo
     return times
 
 
-async def measure(launcher: LauncherProcess, main: str, one_by_one: int, at_once: int, mode: Mode) -> Figures:
-    """All figures of one main."""
-    client = LauncherClient(AsyncChannel(launcher.add_client("benchmark")))
+async def one_by_one(client: LauncherClient, main: str, count: int, mode: Mode) -> Mapping[str, float]:
+    """Workers, each of which is gone before the next is hired."""
     times: list[float] = []
-    for number in range(one_by_one):
+    for number in range(count):
         hired, milliseconds = await until_ready(client, main, number, mode)
         times.append(milliseconds)
         await dismiss(hired)
+    return spread(times)
+
+
+async def at_once(
+    launcher: LauncherProcess, client: LauncherClient, main: str, count: int, mode: Mode
+) -> Mapping[str, float]:
+    """Workers that are all there at the same time, and the host's questions meanwhile."""
     enough = threading.Event()
     asking = asyncio.create_task(asyncio.to_thread(status_times, launcher, enough))
     start = time.perf_counter()
-    crowd = [hired for hired, _ in await asyncio.gather(*(until_ready(client, main, n, mode) for n in range(at_once)))]
+    crowd = [hired for hired, _ in await asyncio.gather(*(until_ready(client, main, n, mode) for n in range(count)))]
     all_up = (time.perf_counter() - start) * 1000
     enough.set()
-    answers = await asking
+    answers = {f"status {figure}": value for figure, value in spread(await asking).items()}
     sizes = [pss(hired.pid) for hired in crowd]
-    figures = Figures(
-        main=main,
-        one_by_one=one_by_one,
-        ready_p50=statistics.median(times),
-        ready_p99=statistics.quantiles(times, n=100, method="inclusive")[98],
-        at_once=at_once,
-        came_up=len(crowd),
-        all_up=all_up,
-        answer_p50=statistics.median(answers),
-        answer_p99=statistics.quantiles(answers, n=100, method="inclusive")[98] if len(answers) > 1 else answers[0],
-        pss_median=statistics.median(sizes),
-        pss_max=max(sizes),
-        pss_launcher=pss(launcher.pid),
-    )
+    memory = {"median MiB": median(sizes), "largest MiB": max(sizes), "launcher MiB": pss(launcher.pid)}
     await asyncio.gather(*(dismiss(hired) for hired in crowd))
-    await client.close()
-    return figures
-
-
-def table(figures: Figures) -> str:
-    """The figures for people."""
-    rows = [
-        (f"ready, {figures.one_by_one} one by one, p50", f"{figures.ready_p50:.1f} ms", f"at most {READY_P50_MAX:g}"),
-        (f"ready, {figures.one_by_one} one by one, p99", f"{figures.ready_p99:.1f} ms", ""),
-        (f"{figures.at_once} at once, came up", str(figures.came_up), "all"),
-        (f"{figures.at_once} at once, all ready", f"{figures.all_up:.0f} ms", ""),
-        ("status meanwhile, p50", f"{figures.answer_p50:.1f} ms", ""),
-        ("status meanwhile, p99", f"{figures.answer_p99:.1f} ms", ""),
-        ("memory of each, median", f"{figures.pss_median:.2f} MiB", ""),
-        ("memory of each, largest", f"{figures.pss_max:.2f} MiB", f"at most {PSS_MAX:g}"),
-        ("memory of the launcher", f"{figures.pss_launcher:.2f} MiB", ""),
-    ]
-    return "\n".join([figures.main, *(f"  {what:<28}{value:>12}   {target}".rstrip() for what, value, target in rows)])
+    return {"all ready ms": all_up, **answers, **memory}
 
 
 def main() -> int:
-    """Measure, print; 1 if a target is missed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--main", default="tiny_worker:main", help="module:function of the worker")
-    parser.add_argument("--preload", default="tiny_worker", help="modules the launcher imports, separated by commas")
-    parser.add_argument("--mode", choices=get_args(Mode), default="fork", help="a fork, or a fresh interpreter")
-    parser.add_argument("--one-by-one", type=int, default=50, metavar="N")
-    parser.add_argument("--at-once", type=int, default=200, metavar="N")
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
-    options = parser.parse_args()
+    """Measure and print; 1 if a target is missed."""
+    made = parser(__doc__, rounds=3)
+    made.add_argument("--main", default="partyctl_plugins.worker:main", help="module:function of the worker")
+    made.add_argument("--preload", default="partyctl_plugins.worker", help="modules the launcher imports, by commas")
+    made.add_argument("--mode", choices=get_args(Mode), default="fork", help="a fork, or a fresh interpreter")
+    made.add_argument("--one-by-one", type=int, default=50, metavar="N")
+    made.add_argument("--at-once", type=int, default=200, metavar="N")
+    options = made.parse_args()
     preload = [name for name in options.preload.split(",") if name]
-    environment = {"PYTHONPATH": str(Path(__file__).resolve().parent)}
-    launcher = LauncherProcess.start(preload=preload, environment=environment)
-    try:
-        figures = asyncio.run(measure(launcher, options.main, options.one_by_one, options.at_once, options.mode))
-    finally:
-        launcher.stop()
-    print(json.dumps(asdict(figures)) if options.json else table(figures))
-    return 0 if options.mode == "exec" or figures.ok() else 1  # the targets are those of a fork
+    launcher = LauncherProcess.start(preload=preload, environment={"PYTHONPATH": str(ROOT)})
+    with asyncio.Runner() as runner:
+        client: LauncherClient = runner.run(connected(launcher))
+        what = (options.main, options.one_by_one, options.mode)
+        crowd = (launcher, client, options.main, options.at_once, options.mode)
+        single, many = f"{options.one_by_one} one by one", f"{options.at_once} at once"
+        targets = [Target(single, "p50 ms", READY_P50_MAX), Target(many, "largest MiB", MEMORY_MAX)]
+        variants = {single: lambda: runner.run(one_by_one(client, *what)), many: lambda: runner.run(at_once(*crowd))}
+        try:
+            title = f"workers of {options.main}, by {options.mode}"
+            return run([Comparison(title, variants, targets if options.mode == "fork" else ())], options)
+        finally:
+            runner.run(client.close())
+            launcher.stop()
+
+
+async def connected(launcher: LauncherProcess) -> LauncherClient:
+    """A client of the launcher."""
+    return LauncherClient(AsyncChannel(launcher.add_client("benchmark")))
 
 
 if __name__ == "__main__":
