@@ -133,7 +133,6 @@ def check_enforceable(config: PartyConfig) -> None:
 
     Raises:
         ConfinementRefused: the defaults or a role ask for a confinement that cannot be enforced here.
-        ConfigError: the party shall listen on the network.
     """
     for error in _unenforceable(config):
         raise error
@@ -145,14 +144,6 @@ def _unenforceable(config: PartyConfig) -> list[PartyError]:
         # A table lists guarantees, so it asks for confinement, whatever the default is.
         setting = role.confinement if isinstance(role.confinement, str | None) else "strict"
         found.append(_confinement_fault(setting, f"role {role.name}, {role.where}"))
-    if config.listen is not None:
-        error = ConfigError(
-            "this version listens on no network address",
-            file=config.source,
-            key="listen.url",
-            fix="Remove the table [listen]; processes of this machine come in without it",
-        )
-        found.append(error)
     return [fault for fault in found if fault is not None]
 
 

@@ -35,6 +35,8 @@ ROLE_KEYS: Final = (
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
 _ROLE = re.compile(r"(?! )[^/*\x00-\x1f\x7f-\x9f]{1,100}(?<! )")
 _BYTES = re.compile(r"[0-9]+[KMGT]?")
+_LISTEN = re.compile(r"tcp://[A-Za-z0-9.-]+:([0-9]{1,5})")
+"""No IPv6: a peer's end of the bus does not speak it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Listen:
-    """Where peers from other machines come in."""
+    """Where peers beyond this machine come in, by a key: `tcp://ADDRESS:PORT`, port 0 for any."""
 
     url: str
 
@@ -288,8 +290,9 @@ def _listen(table: Table | None) -> Listen | None:
         return None
     table.only("url")
     url = table.text("url")
-    if url is not None and re.fullmatch(r"tcp://[^/\s]+:[0-9]{1,5}", url):
+    if url is not None and (match := _LISTEN.fullmatch(url)) and int(match[1]) < 65536:
         return Listen(url)
     if url is not None or "url" not in table:
-        table.complain("url", "no address to listen on", fix='Give one like url = "tcp://127.0.0.1:7333"')
+        fix = 'Give one like url = "tcp://127.0.0.1:7333"; the address 0.0.0.0 stands for all, port 0 for any'
+        table.complain("url", "no address to listen on", fix=fix)
     return None

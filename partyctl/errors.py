@@ -41,7 +41,7 @@ class ExitCode(IntEnum):
     NOT_ANSWERING = 4, "the host does not answer, or it cannot be told whether there is one"
     ALREADY_RUNNING = 5, "already running"
     DEGRADED = 6, "degraded (status --check)"
-    REFUSED = 7, "configuration, protocol or confinement refused"
+    REFUSED = 7, "configuration, protocol, key or confinement refused"
     INTERRUPTED = 130, "ended by force, by Ctrl-C"
     TERMINATED = 143, "ended by force, by SIGTERM"
 
@@ -245,6 +245,7 @@ EXIT_CODES: dict[str, ExitCode] = {
     "partyctl.errors.ConfigError": ExitCode.REFUSED,
     "partyctl.errors.ProgramError": ExitCode.REFUSED,
     "partyctl_base.paths.PathError": ExitCode.REFUSED,
+    "partyctl_broker.errors.KeyRefused": ExitCode.REFUSED,
     "partyctl_actors.errors.ProtocolError": ExitCode.REFUSED,
     "partyctl_confinement.errors.ConfinementRefused": ExitCode.REFUSED,
     "partyctl_plugins.errors.ProviderConflict": ExitCode.REFUSED,
