@@ -31,6 +31,11 @@ async def answering(offer: Offer, heard: object) -> Message:
     return Answer("from afar")
 
 
+async def answering_slowly(offer: Offer, heard: object) -> Message:
+    await asyncio.sleep(0.25)
+    return Answer("from afar")
+
+
 async def failing(offer: Offer, heard: object) -> Message:
     raise ZeroDivisionError("over there")
 
@@ -43,7 +48,7 @@ async def hanging(offer: Offer, heard: object) -> Message:
 async def main(endpoint: str, secret: str, behaviour: str) -> int:
     bus = await ZmqBus.connect(endpoint, "p", bytes.fromhex(secret))
     played = other_protocol if behaviour == "other" else protocol
-    function = {"fail": failing, "hang": hanging}.get(behaviour, answering)
+    function = {"fail": failing, "hang": hanging, "slow": answering_slowly}.get(behaviour, answering)
     player = Function(function).bind(Seat("r", B, played))
     actor = RoleActor(bus, "r", B, played, player)
     await actor.run()

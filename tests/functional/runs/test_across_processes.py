@@ -140,15 +140,35 @@ def test_a_role_that_never_starts_is_named(broker: BrokerProcess) -> None:
     asyncio.run(test())
 
 
-def test_a_broker_that_is_killed_ends_the_run_on_both_sides(broker: BrokerProcess) -> None:
+def test_a_broker_that_is_killed_and_started_again_does_not_end_the_run(broker: BrokerProcess) -> None:
+    async def test() -> None:
+        scene = Scene(broker, "slow")
+        playing = asyncio.ensure_future(scene.play())
+        await asyncio.wait_for(scene.delivered.wait(), LIMIT)
+        broker.kill()
+        assert broker.control is not None
+        broker.control.close()
+        await asyncio.sleep(0.5)  # the answer is given while there is no broker
+        broker.start(arguments=())
+        transcript = await playing
+        assert [envelope.message for envelope in transcript] == [Question("why?"), Answer("from afar")]
+        assert scene.status == 0
+
+    asyncio.run(test())
+
+
+def test_a_role_that_dies_while_there_is_no_broker_ends_the_run_with_its_name(broker: BrokerProcess) -> None:
     async def test() -> None:
         scene = Scene(broker, "hang")
         playing = asyncio.ensure_future(scene.play())
         await asyncio.wait_for(scene.delivered.wait(), LIMIT)
-        assert broker.process is not None
-        broker.process.kill()
-        with pytest.raises(SessionError, match="link"):
+        broker.kill()
+        assert broker.control is not None
+        assert scene.child is not None
+        broker.control.close()
+        scene.child.kill()
+        broker.start(arguments=())
+        with pytest.raises(SessionError, match="B is gone"):
             await playing
-        assert scene.status == 3
 
     asyncio.run(test())
