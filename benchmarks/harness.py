@@ -1,6 +1,9 @@
 """How everything here is measured: named variants that take turns within each round, so that a change of the machine's
 load meets all of them; medians over the rounds, and for a comparison the median of the rounds' own ratios.
 
+How the kernel places processes on cores is settled early and stays: of two equal sets of processes one was twice as
+fast as the other for as long as both lived (measured). So a round may be given a setting, which starts them anew.
+
 A benchmark makes its comparisons, calls `run`, and exits with what that returns: 1 if a target is missed.
 """
 
@@ -10,6 +13,7 @@ import os
 import statistics
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Final
 
@@ -48,13 +52,17 @@ class Comparison:
     targets: Sequence[Target] = ()
 
 
+Setting = Callable[[], AbstractContextManager[Sequence[Comparison]]]
+"""What a round is measured in. Each gives the same comparisons."""
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What was measured: for each variant and figure one value per round, and the load average before each round."""
 
     comparison: Comparison
-    values: Mapping[str, Mapping[str, Sequence[float]]]
-    load: Sequence[float]
+    values: dict[str, dict[str, list[float]]]
+    load: list[float]
 
     def reached(self, target: Target) -> float:
         """The median of a target's figure, or of its ratio."""
@@ -76,18 +84,20 @@ def spread(milliseconds: Sequence[float]) -> dict[str, float]:
     return {"p50 ms": statistics.median(milliseconds), "p99 ms": p99}
 
 
-def measure(comparison: Comparison, rounds: int) -> Outcome:
+def measure(setting: Setting, rounds: int) -> list[Outcome]:
     """All rounds. Each begins with another variant, so that nobody always comes first."""
-    names = list(comparison.variants)
-    values: dict[str, dict[str, list[float]]] = {name: {} for name in names}
-    load: list[float] = []
+    outcomes: list[Outcome] = []
     for number in range(rounds):
-        load.append(round(os.getloadavg()[0], 2))
-        first = number % len(names)
-        for name in names[first:] + names[:first]:
-            for figure, value in comparison.variants[name]().items():
-                values[name].setdefault(figure, []).append(value)
-    return Outcome(comparison, values, load)
+        with setting() as comparisons:
+            outcomes = outcomes or [Outcome(one, {name: {} for name in one.variants}, []) for one in comparisons]
+            for comparison, outcome in zip(comparisons, outcomes, strict=True):
+                outcome.load.append(round(os.getloadavg()[0], 2))
+                names = list(comparison.variants)
+                first = number % len(names)
+                for name in names[first:] + names[:first]:
+                    for figure, value in comparison.variants[name]().items():
+                        outcome.values[name].setdefault(figure, []).append(value)
+    return outcomes
 
 
 def table(outcome: Outcome) -> str:
@@ -134,16 +144,15 @@ def parser(description: str | None, *, rounds: int) -> argparse.ArgumentParser:
     return made
 
 
-def run(comparisons: Sequence[Comparison], options: argparse.Namespace) -> int:
+def run(comparisons: Sequence[Comparison] | Setting, options: argparse.Namespace) -> int:
     """Measure and print; the exit status: 1 if a target is missed."""
-    outcomes: list[Outcome] = []
-    for comparison in comparisons:
-        outcomes.append(measure(comparison, options.rounds))
-        if not options.json:
-            print(table(outcomes[-1]), flush=True)
+    setting = comparisons if callable(comparisons) else lambda: nullcontext(comparisons)
+    outcomes = measure(setting, options.rounds)
     if options.json:
         json.dump(document(outcomes), sys.stdout)
         print(flush=True)
+    else:
+        print("\n".join(table(outcome) for outcome in outcomes), flush=True)
     return int(not all(outcome.is_met(target) for outcome in outcomes for target in outcome.comparison.targets))
 
 
