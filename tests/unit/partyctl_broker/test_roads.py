@@ -1,6 +1,5 @@
 """The promises about letters hold after whatever happens to brokers, peers and pipes."""
 
-
 from fakes.roads import World
 from hypothesis import given, settings
 from hypothesis import strategies as st
