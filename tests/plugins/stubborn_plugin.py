@@ -1,4 +1,4 @@
-"""A provider whose turn leaves a child behind that called setsid, was forked twice and ignores SIGTERM; then it hangs."""
+"""A provider whose turn leaves a child behind that called setsid, forked twice and ignores SIGTERM; then it hangs."""
 
 import os
 import signal
