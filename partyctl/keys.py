@@ -78,7 +78,7 @@ class Keys:
             KeyRefused: the name, a claim or the public key cannot be used, or has been already.
             PathError: it cannot be written.
         """
-        for claim in claims:
+        for claim in set(claims) - set(default_claims(name)):  # of a name that is none, the store says so
             check_claim(claim)
         with self._at_work():
             for other in self._read():

@@ -4,7 +4,9 @@ On a terminal a table is drawn; anywhere else it is plain columns, complete and 
 lost on the way to `grep`.
 """
 
+import contextlib
 import json
+import os
 import sys
 from collections.abc import Mapping, Sequence
 
@@ -41,7 +43,14 @@ def emit(text: str) -> None:
     except BrokenPipeError:
         raise  # the reader has had enough; click ends the command quietly
     except OSError as error:
+        _discard_output()
         raise OutputError("the output cannot be written", why=error.strerror or str(error)) from None
+
+
+def _discard_output() -> None:
+    """What is left in the buffer would fail again at the end of the process, and change its exit code to 120."""
+    with contextlib.suppress(OSError, ValueError), open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 def emit_json(document: Mapping[str, object]) -> None:

@@ -45,7 +45,8 @@ class FakeChildren:
     Args:
         scripts: for each name, what its children do, the first first: "ready" (also when the list is used up), "hang",
             "die", "refuse" (there is no room for a process), "stubborn" (ready, but ignores stop).
-        answers: what they answer when they are asked; the others do not answer.
+        answers: what they answer when they are asked, a message of the same kind unless it says otherwise; the others
+            do not answer.
     """
 
     def __init__(
@@ -98,4 +99,4 @@ class FakeChildren:
             if message["t"] == "stop" and does != "stubborn":
                 child.exits(0)
             elif message["t"] in self.answers:
-                await child.far.send(pack(self.answers[str(message["t"])] | {"t": message["t"]}))
+                await child.far.send(pack({"t": message["t"]} | self.answers[str(message["t"])]))

@@ -25,6 +25,7 @@ STATUS = {
     "uptime": 63.5,
     "state": "ready",
     "confinement": "unconfined",
+    "listen": None,
     "broker": {"pid": 11, "state": "ready", "memory": 20971520, "restarts": 0},
     "launcher": {"pid": 12, "state": "ready", "memory": 10485760, "restarts": 2},
     "nodes": [{"name": "node/0", "pid": 13, "state": "ready", "memory": 1048576, "runs": 1}],

@@ -68,6 +68,8 @@ def test_code_1_is_a_role_that_failed(partyctl: Cli) -> None:
         ["events", "--since", "x"],
         ["config", "chck"],
         ["config", "check", "a", "b"],
+        ["key", "add"],
+        ["key", "rovoke", "x"],
         ["plugins", "x"],
     ],
 )
@@ -123,6 +125,8 @@ def test_code_6_is_a_party_with_a_worker_in_trouble(partyctl: Cli, state: str) -
         ["status"],
         ["logs"],
         ["events"],
+        ["key", "add", "x"],
+        ["key", "list"],
     ],
 )
 def test_code_7_is_a_file_that_cannot_be_used(partyctl: Cli, words: list[str]) -> None:

@@ -92,7 +92,17 @@ def test_options_and_environment_are_passed_on() -> None:
         ('[roles.W]\nprovider = "p"\npermissions = { mod = "bypass" }', 3, "roles.W.permissions.mod", "'mode'"),
         (f"[roles.W]\n{AGENT}confinement = {{ raed = [] }}", 5, "roles.W.confinement.raed", "'read'"),
         (f"[roles.W]\n{AGENT}confinement = {{ memory_max = '1 GB' }}", 5, "roles.W.confinement.memory_max", "1G"),
-        ("[listen]\nurl = 'http://x'", 2, "listen.url", "tcp://"),
+        *(
+            (f"[listen]\nurl = '{url}'", 2, "listen.url", "tcp://127.0.0.1:7333")
+            for url in (
+                "http://x",
+                "tcp://*:1",
+                "tcp://k@127.0.0.1:1",
+                "tcp://127.0.0.1:65536",
+                "tcp://[::1]:1",
+                "tcp://:1",
+            )
+        ),
         ("[party]\nname = '.a'", 2, "party.name", "letters"),
         ("[roles]\n'a/b' = { human = 'desk' }", 2, "roles.a/b", "without /"),
     ],

@@ -30,6 +30,12 @@ def test_each_part_in_trouble_is_named(path: tuple[str | int, ...], value: objec
     assert told in trouble
 
 
+def test_a_party_that_lost_its_endpoint_is_in_trouble_and_says_where_and_why() -> None:
+    lost = {"url": "tcp://127.0.0.1:1", "state": "not listening", "keys": 1, "last_cause": "somebody has it"}
+    assert troubles({**STATUS, "listen": lost}) == ["the party is not listening at tcp://127.0.0.1:1: somebody has it"]
+    assert troubles({**STATUS, "listen": {**lost, "state": "listening"}}) == []
+
+
 def test_a_party_that_is_not_there_has_a_document_of_the_same_shape() -> None:
     assert absent("p", "not running", None).keys() == STATUS.keys()
 

@@ -59,6 +59,37 @@ def test_a_child_that_reads_nothing_is_asked_in_vain_but_not_for_ever() -> None:
     quietly(asking())
 
 
+def test_an_order_with_two_possible_answers_takes_the_one_that_comes() -> None:
+    async def ordering() -> None:
+        ordered = child()
+        first = asyncio.ensure_future(ordered.call({"t": "listen"}, ("listening", "refused"), limit=1.0))
+        await asyncio.sleep(0.1)
+        ordered.answered({"t": "refused"})
+        assert await first == {"t": "refused"}
+        second = asyncio.ensure_future(ordered.call({"t": "listen"}, ("listening", "refused"), limit=1.0))
+        await asyncio.sleep(0.1)
+        ordered.answered({"t": "listening"})
+        assert await second == {"t": "listening"}
+        ordered.exits(0)
+        ordered.channel.close()
+
+    quietly(ordering())
+
+
+def test_who_waits_for_a_child_that_ends_waits_no_longer() -> None:
+    async def asking() -> None:
+        asked = child()
+        question = asyncio.ensure_future(asked.ask("status", limit=1000.0))
+        await asyncio.sleep(0.1)
+        asked.exits(1)
+        began = asyncio.get_running_loop().time()
+        assert await question is None
+        assert asyncio.get_running_loop().time() - began < 1
+        asked.channel.close()
+
+    quietly(asking())
+
+
 def test_a_child_that_is_gone_is_told_and_asked_without_an_error() -> None:
     async def asking() -> None:
         asked = child()
