@@ -9,7 +9,7 @@ from typing import Final
 
 import msgpack
 
-from partyctl_broker.errors import LetterRefused, Malformed
+from partyctl_broker.errors import AddressForbidden, AddressRefused, AddressTaken, LetterRefused, Malformed
 from partyctl_broker.wire import UNPACK_ERRORS, VERSION, check_address, is_count
 
 CLAIMS_MAX: Final = 1024
@@ -115,6 +115,11 @@ class Refusal:
 
     code: str
     why: str
+
+    def error(self, address: str) -> AddressRefused:
+        """The same as an error, for whoever wanted the address."""
+        kinds = {"taken": AddressTaken, "rule": AddressForbidden}
+        return kinds.get(self.code, AddressRefused)("this address cannot be opened", where=address, why=self.why)
 
 
 @dataclass(frozen=True, slots=True)

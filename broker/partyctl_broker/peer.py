@@ -9,38 +9,31 @@ Letters between two mailboxes of this bus never leave the process.
 import asyncio
 import itertools
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 import zmq
 
 from partyctl_broker import wire
-from partyctl_broker.control import CLAIMS_MAX, Bye, Hello, Nack, Refusal, Welcome
+from partyctl_broker.control import CLAIMS_MAX, Bye, Hello, Nack, Welcome
 from partyctl_broker.endpoint import Target, ipc_path
-from partyctl_broker.errors import (
-    AddressForbidden,
-    AddressRefused,
-    AddressTaken,
-    BusClosed,
-    BusError,
-    BusTimeout,
-    HelloRefused,
-    Malformed,
-)
+from partyctl_broker.errors import AddressTaken, BusClosed, BusTimeout, HelloRefused, Malformed
 from partyctl_broker.exchange import Exchange, OpenMailbox, check_payload, ticket
 from partyctl_broker.link import Link
 from partyctl_broker.outbox import Outbox
 from partyctl_broker.port import Letter, Mailbox, Receiver
 from partyctl_broker.roads import Roads
+from partyctl_broker.waiting import Timers, Waiters, resolve
 from partyctl_broker.wire import Envelope, Kind
 
 PATIENCE: Final = 30.0
 """Seconds without a broker after which the bus gives up."""
 RETRY: Final = 0.2
 """Seconds between two HELLOs to a broker that refuses: a new broker may not know its principals yet."""
-LEAVE: Final = 2.0
+LEAVE: Final = 5.0
 """Seconds that a closed mailbox keeps its address while letters of it have no receipt."""
+CLOSE: Final = 2.0
+"""The same for all mailboxes of a bus that closes."""
 LINGER: Final = 500
 """Milliseconds that a closing bus goes on sending what was handed over."""
 
@@ -64,6 +57,7 @@ class ZmqBus:
         self._mailboxes: dict[str, OpenMailbox] = {}
         self._openings: dict[str, _Opening] = {}
         self._outbox = Outbox()
+        self._room = Waiters()
         self._roads = Roads(
             push=self._push,
             receiver=self._exchange.receiver,
@@ -71,19 +65,16 @@ class ZmqBus:
             wake=self._wake,
             new_stream=_new_stream,
             released=self._released,
-            eased=self._ease,
+            eased=self._room.wake,
             clock=self._loop.time,
         )
         self._is_next_letter = self._roads.next_letter
         self._leaving: dict[str, asyncio.Future[None]] = {}
-        self._waiters: list[asyncio.Future[None]] = []
-        self._flushing = False
-        self._heard = False
-        self._up = False
+        self._flushing = self._heard = self._up = False
         self._closed = ""
         self._hello = 0
         self._first: asyncio.Future[None] = self._loop.create_future()
-        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._timers = Timers()
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._link: Link | None = None
         self._dropped = 0
@@ -147,7 +138,7 @@ class ZmqBus:
         return self._mailboxes[address]
 
     async def close(self) -> None:
-        """Leave: wait until what was sent has arrived, for at most LEAVE, say BYE, close. Idempotent."""
+        """Leave: wait until what was sent has arrived, for at most CLOSE, say BYE, close. Idempotent."""
         if self._closed:
             return
         self._closed = "it was closed"
@@ -156,15 +147,15 @@ class ZmqBus:
             mailbox.invalidate("its bus is closed")
             del self._mailboxes[address]
             self._leave(address)
-        self._ease()
+        self._room.wake()
         if self._leaving:
-            await asyncio.wait(self._leaving.values(), timeout=LEAVE)
+            await asyncio.wait(self._leaving.values(), timeout=CLOSE)
         if self._up:
             self._push(wire.TO_BROKER, wire.seal(Kind.BYE, 0, 0, Bye().encode()))
             self._flush()
         deadline = self._loop.time() + LINGER / 1000
         while self._up and self._outbox and self._loop.time() < deadline:
-            await asyncio.sleep(0.01)  # a wait for room in the socket, which only a burst just before the end needs
+            await asyncio.sleep(0.01)  # for room in the socket, which only a burst just before the end needs
         was_up = self._up
         self._shut(self._closed, LINGER if was_up else 0)
         # Blocks while the last messages leave, hence the thread.
@@ -193,10 +184,8 @@ class ZmqBus:
         """Wait until there may be more room than now."""
         if self._exchange.is_busy:
             await asyncio.sleep(0)
-            return
-        waiter = self._loop.create_future()
-        self._waiters.append(waiter)
-        await waiter
+        else:
+            await self._room.wait()
 
     def acknowledge(self, letter: Letter) -> None:
         """See `Mailbox.acknowledge`."""
@@ -208,11 +197,11 @@ class ZmqBus:
         if self._mailboxes.pop(address, None) is not None:
             self._exchange.remove(address, "it was closed")
             self._leave(address)
-            self._ease()
+            self._room.wake()
 
     def _leave(self, address: str) -> None:
         self._leaving[address] = self._loop.create_future()
-        self._timer(f"leave {address}", LEAVE, lambda: self._abandon(address))
+        self._timers.set(f"leave {address}", LEAVE, lambda: self._abandon(address))
         self._roads.close(address)
 
     def _abandon(self, address: str) -> None:
@@ -220,15 +209,10 @@ class ZmqBus:
         self._released(address)
 
     def _released(self, address: str) -> None:
-        self._cancel_timer(f"leave {address}")
-        _resolve(self._leaving.pop(address), None)
+        self._timers.cancel(f"leave {address}")
+        resolve(self._leaving.pop(address))
         if self._up:
             self._push(wire.TO_BROKER, wire.seal(Kind.BYE, 0, 0, Bye((address,)).encode()))
-
-    def _ease(self) -> None:
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            _resolve(waiter, None)
 
     # --- what goes out and comes in
 
@@ -269,13 +253,7 @@ class ZmqBus:
             self._give_up(Bye.decode(envelope.payload).why)
 
     def _wake(self, seconds: float) -> None:
-        timer = self._timers.get("roads")
-        if timer is None or timer.when() > self._loop.time() + seconds:
-            self._timer("roads", seconds, self._tick)
-
-    def _tick(self) -> None:
-        self._timers.pop("roads", None)
-        self._roads.tick()
+        self._timers.set_earlier("roads", seconds, self._roads.tick)
 
     # --- HELLO and its answers
 
@@ -286,7 +264,7 @@ class ZmqBus:
 
     def _introduce(self) -> None:
         """HELLO with everything this bus has or wants; the last part's answer opens the road for letters."""
-        claims = (*self._mailboxes, *self._openings, *(self._leaving.keys() - self._openings.keys()))
+        claims = (*self._mailboxes, *self._leaving, *(self._openings.keys() - self._leaving.keys()))
         for start in range(0, max(1, len(claims)), CLAIMS_MAX):
             self._hello = next(self._ids)
             assert self._link is not None
@@ -302,24 +280,25 @@ class ZmqBus:
 
     def _welcome(self, correlation: int, welcome: Welcome) -> None:
         for address in welcome.claimed:
-            opening = self._openings.pop(address, None)
+            # One that is being left is opened anew when it has been.
+            opening = None if address in self._leaving else self._openings.pop(address, None)
             if opening is not None:
                 self._exchange.add(address, opening.receiver)
                 self._mailboxes[address] = OpenMailbox(address, self)
                 self._roads.open(address, welcome.life)
-                _resolve(opening.opened, None)
+                resolve(opening.opened)
         for address, refusal in welcome.refused.items():
-            opening = self._openings.pop(address, None)
+            opening = None if address in self._leaving else self._openings.pop(address, None)
             if opening is not None:
-                _resolve(opening.opened, _address_error(address, refusal))
+                resolve(opening.opened, refusal.error(address))
             elif address in self._mailboxes:
                 self._lose_mailbox(address, f"lost while the broker was away: {refusal.why}")
             elif address in self._leaving:
                 self._abandon(address)
         if correlation == self._hello and not self._up:
             self._up = True
-            self._cancel_timer("patience")
-            _resolve(self._first, None)
+            self._timers.cancel("patience")
+            resolve(self._first)
             self._roads.up(welcome.life)
             self._flush()
 
@@ -331,10 +310,10 @@ class ZmqBus:
             self._first.set_exception(error)
         elif not self._up:
             if correlation == self._hello:
-                self._timer("hello", RETRY, self._introduce)
+                self._timers.set("hello", RETRY, self._introduce)
         else:
             for opening in self._openings.values():
-                _resolve(opening.opened, error)
+                resolve(opening.opened, error)
             self._openings.clear()
 
     # --- loss and return
@@ -350,32 +329,25 @@ class ZmqBus:
         self._heard = False
 
     def _on_lost(self) -> None:
-        self._cancel_timer("hello")
+        self._timers.cancel("hello")
         self._link = None
         self._heard = self._flushing = False
         self._outbox.clear()
         self._roads.down()
         if self._up:
             self._up = False
-            self._timer("patience", self._patience, self._lose_patience)
+            why = f"no broker answered for {self._patience:g} s"
+            self._timers.set("patience", self._patience, lambda: self._give_up(why))
             self._exchange.link_lost("the broker is gone")
         # Not at once: what killed this link may kill the next one as fast as we can make it.
-        self._timer("dial", 0.02, self._dial)
-
-    def _lose_patience(self) -> None:
-        self._give_up(f"no broker answered for {self._patience:g} s")
+        self._timers.set("dial", 0.02, self._dial)
 
     def _give_up(self, why: str) -> None:
         if self._closed:
             return
-        was_up = self._up
-        if was_up:
+        if self._up:
             self._exchange.link_lost(why)
-        error = BusClosed("the bus is closed", where=self._endpoint, why=why)
-        for opening in self._openings.values():
-            _resolve(opening.opened, error)
-        if not self._first.done():
-            self._first.set_exception(error)
+        resolve(self._first, BusClosed("the bus is closed", where=self._endpoint, why=why))
         for address in self._mailboxes:
             self._exchange.closed(address, self._roads.abandon(address), why)
         self._shut(why, 0, quiet=False)
@@ -384,17 +356,16 @@ class ZmqBus:
     def _shut(self, why: str, linger: int, *, quiet: bool = True) -> None:
         self._closed = why
         self._up = False
-        self._ease()
+        self._room.wake()
         for left in self._leaving.values():
-            _resolve(left, None)
+            resolve(left)
         self._leaving.clear()
-        for name in list(self._timers):
-            self._cancel_timer(name)
+        self._timers.clear()
         for mailbox in self._mailboxes.values():
             mailbox.invalidate(f"its bus is closed: {why}")
         self._mailboxes.clear()
         for opening in self._openings.values():
-            _resolve(opening.opened, BusClosed("the bus is closed", where=self._endpoint, why=why))
+            resolve(opening.opened, BusClosed("the bus is closed", where=self._endpoint, why=why))
         self._openings.clear()
         self._outbox.clear()
         if quiet:
@@ -421,33 +392,9 @@ class ZmqBus:
         self._exchange.remove(address, why)
         self._roads.abandon(address)
 
-    def _timer(self, name: str, seconds: float, callback: Callable[[], None]) -> None:
-        self._cancel_timer(name)
-        self._timers[name] = self._loop.call_later(seconds, callback)
-
-    def _cancel_timer(self, name: str) -> None:
-        timer = self._timers.pop(name, None)
-        if timer is not None:
-            timer.cancel()
-
 
 _HELLO_FIX = "Ask the host for the endpoint and the secret anew"
 
 
-def _address_error(address: str, refusal: Refusal) -> BusError:
-    kinds = {"taken": AddressTaken, "rule": AddressForbidden}
-    kind = kinds.get(refusal.code, AddressRefused)
-    return kind("this address cannot be opened", where=address, why=refusal.why)
-
-
 def _new_stream() -> int:
     return int.from_bytes(os.urandom(8)) or 1
-
-
-def _resolve(future: "asyncio.Future[None]", error: BusError | None) -> None:
-    if future.done():
-        return
-    if error is None:
-        future.set_result(None)
-    else:
-        future.set_exception(error)

@@ -78,14 +78,17 @@ class End:
             await self.changed.wait()
 
 
-async def numbered(endpoint, pair, count, receivers):
-    """One pair: a sender that waits for room, and a receiver."""
+async def numbered(endpoint, pair, count, receivers, kills):
+    """One pair: a sender that waits for room, and some way behind each milestone for the kill; and a receiver."""
+    gates = {count * (2 * number + 1) // (2 * len(kills) + 2): kill for number, kill in enumerate(kills, 1)}
     here, there = [await ZmqBus.connect(endpoint, "p", SECRET, timeout=LIMIT) for _ in range(2)]
     sender, receiver = End(), End()
     receivers.append(receiver)
     mailbox = await here.open(f"run/{pair}/from", sender)
     await there.open(f"run/{pair}/to", receiver)
     for number in range(count):
+        if number in gates:
+            await gates[number].wait()
         await mailbox.room(f"run/{pair}/to")
         mailbox.send(f"run/{pair}/to", b"%d" % number)
         if number % 50 == 0:
@@ -103,15 +106,16 @@ async def numbered(endpoint, pair, count, receivers):
 @pytest.mark.timeout(180)
 def test_a_broker_that_is_killed_again_and_again_loses_doubles_and_reorders_nothing(broker, letters, kills):
     async def story():
-        receivers = []
-        pairs = [asyncio.ensure_future(numbered(broker.endpoint, pair, letters // 10, receivers)) for pair in range(10)]
-        for kill in range(1, kills + 1):
-            while sum(len(receiver.payloads) for receiver in receivers) < letters * kill // (kills + 1):
+        receivers, count, killed = [], letters // 10, [asyncio.Event() for _ in range(kills)]
+        pairs = [asyncio.ensure_future(numbered(broker.endpoint, pair, count, receivers, killed)) for pair in range(10)]
+        for number, kill in enumerate(killed, 1):
+            while len(receivers) < 10 or min(len(each.payloads) for each in receivers) < count * number // (kills + 1):
                 await asyncio.sleep(0.005)
             await asyncio.to_thread(broker.kill)
+            kill.set()
             broker.control.close()
             await asyncio.to_thread(lambda: broker.start(arguments=()))
-        assert max(await asyncio.gather(*pairs)) == kills  # some pairs are through before the last one dies
+        assert await asyncio.gather(*pairs) == [kills] * 10
 
     asyncio.run(asyncio.wait_for(story(), 170))
 

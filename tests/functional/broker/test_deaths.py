@@ -176,6 +176,31 @@ class TestBroker:
 
         run(story())
 
+    def test_an_address_that_is_being_left_may_be_opened_again_across_the_broker(self, broker, connections, recorder):
+        async def story():
+            async with connections(broker.endpoint) as connect:
+                again, b = recorder(), recorder()
+                bus = await connect()
+                sender = await bus.open("run/a", recorder())
+                other = await (await connect()).open("run/b", b)
+                sender.send("run/b", b"hello")
+                await b.wait("letter")
+                broker.process.send_signal(signal.SIGSTOP)
+                sender.send("run/b", b"last words")
+                sender.close()
+                opening = asyncio.ensure_future(bus.open("run/a", again))
+                await asyncio.sleep(0.1)
+                broker.kill()
+                broker.control.close()
+                broker.start(arguments=())
+                await opening
+                await b.wait("gone")
+                other.send("run/a", b"welcome back")
+                await again.wait("letter")
+                assert b.payloads == [b"hello", b"last words"]
+
+        run(story())
+
     def test_who_died_while_there_was_no_broker_is_gone_for_those_it_exchanged_letters_with(
         self, broker, peer_process, connections, recorder
     ):
