@@ -25,7 +25,7 @@ LISTEN_LIMIT: Final = 10.0
 """Seconds the broker may take to listen, and to say that it has heard of a key."""
 
 RETRY_FIRST: Final = 0.5
-RETRY_LAST: Final = 30.0
+RETRY_LAST: Final = 5.0
 """Seconds between two attempts to take an endpoint that was lost, at first and at most."""
 
 

@@ -236,9 +236,9 @@ def test_an_endpoint_that_a_broker_loses_is_shown_and_taken_back(party: Party, t
         thief.bind(("127.0.0.1", port))
         thief.listen()
         os.kill(status["pid"], signal.SIGCONT)
-        wait_until(lambda: "already in use" in party.run("status").stdout, LIMIT, "status tells")
+        wait_until(lambda: "already in use" in party.run("status").stdout, 3 * LIMIT, "status tells")
         assert party.run("status", "--check").returncode == 6
-    wait_until(lambda: party.run("status", "--check").returncode == 0, LIMIT, "it listens again")
+    wait_until(lambda: party.run("status", "--check").returncode == 0, 3 * LIMIT, "it listens again")
     peer = Peer(party, given, "desk/laptop")
     assert peer.hears() == "open"
     assert talk("desk/laptop", b"hello") == b"HELLO"
