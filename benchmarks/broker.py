@@ -153,7 +153,7 @@ def setting() -> Iterator[list[Comparison]]:
 
 def main() -> int:
     """Measure and print; 1 if a target is missed."""
-    options = parser(__doc__, rounds=12).parse_args()
+    options = parser(__doc__, rounds=8).parse_args()
     return run(setting, options)
 
 

@@ -90,7 +90,7 @@ def compared(shape: str, make: Callable[[int], list[Step]], size: int, double: i
 
 def main() -> int:
     """Measure and print; 1 if a target is missed."""
-    options = parser(__doc__, rounds=7).parse_args()
+    options = parser(__doc__, rounds=5).parse_args()
     return run([compared(*shape) for shape in SHAPES], options)
 
 
