@@ -61,6 +61,7 @@ class Search:
 
     def __init__(self) -> None:
         self._looks: dict[int, int] = {}
+        self._idle = 0
 
     def look(self, growth: int, unread: set[int], heard: set[int]) -> int | None:
         """One look; the descriptor of who is guilty, INNOCENT if nobody is, None if that is not known yet.
@@ -74,8 +75,9 @@ class Search:
             self._looks.pop(descriptor, None)
         for descriptor in unread:
             self._looks[descriptor] = self._looks.get(descriptor, 0) + 1
+        self._idle = 0 if self._looks else self._idle + 1
         if not self._looks:
-            return INNOCENT
+            return INNOCENT if self._idle >= LOOKS else None
         worst = max(self._looks, key=lambda descriptor: self._looks[descriptor])
         if self._looks[worst] < LOOKS or growth <= GROWTH + FRAME_MAX * len(self._looks):
             return None
@@ -104,7 +106,7 @@ class Guard:
         self._limit, self._watched = limit, watched
         self._resident = resident or Resident()
         self._unread = unread or readable
-        self._granted = self._resident()
+        self._granted = self._least = self._resident()
         self._search = Search()
 
     def look(self) -> None:
@@ -112,6 +114,7 @@ class Guard:
         resident = self._resident()
         if resident > self._limit:
             raise MemoryExceeded(resident, self._limit)
+        self._granted = min(self._granted, max(resident, self._least))
         if resident <= self._granted + GROWTH:
             return
         if not self._watched.has_read():

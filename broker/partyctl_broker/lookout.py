@@ -6,10 +6,13 @@ given to another peer in that instant, that one reconnects and sends again.
 """
 
 import contextlib
+import fcntl
 import os
 import select
 import socket
 import struct
+import sys
+import termios
 from collections import Counter
 from collections.abc import Callable
 from typing import Final, cast
@@ -19,14 +22,16 @@ import zmq
 from partyctl_broker.auth import Roll
 from partyctl_broker.crowd import Crowd
 from partyctl_broker.doors import Doors
-from partyctl_broker.guard import return_memory
+from partyctl_broker.guard import Resident, return_memory
 from partyctl_broker.liveness import Liveness
 from partyctl_broker.zap import Gate, Verdict
 
 CUT_DELAY: Final = 0.05
 """Seconds that a peer has to read what it was told before it is cut off."""
 TIDY_DELAY: Final = 0.2
-"""Seconds after a cut when memory is given back."""
+"""Seconds after the end of a connection when memory is given back."""
+TIDY_OVER: Final = 48 * 1024 * 1024
+"""Bytes of memory below which nothing is given back when a connection ends."""
 _EVENT: Final = struct.Struct("=Hi")
 _WAIT_NOT: Final = int(zmq.NOBLOCK)
 _RCVMORE: Final = int(zmq.RCVMORE)
@@ -80,6 +85,7 @@ class Lookout:
         self._cuts: list[tuple[float, bytes, int]] = []
         self._crowded = False
         self._tidy_at: float | None = None
+        self._resident = Resident()
         self.fresh: set[int] = set()
         """Descriptors of new connections, for whoever judged the one that had the descriptor before."""
 
@@ -126,6 +132,8 @@ class Lookout:
         elif event == _DISCONNECTED:
             self.crowd.closed(value)
             self.liveness.disconnected(value, now)
+            if self._tidy_at is None and self._resident() > TIDY_OVER:
+                self.tidy_later(now)
         else:
             self.crowd.settled()
             if reason := _FAILURES.get(event):
@@ -237,6 +245,14 @@ class Suspicion:
         """End a connection."""
         cut_off(descriptor)
         self.guilty.append((descriptor, self._lookout.liveness.connection(descriptor)))
+
+
+def unread_by_peer(descriptor: int) -> int:
+    """Bytes in the kernel that the peer behind a socket has not read; 0 if the socket is closed by now."""
+    try:
+        return int.from_bytes(fcntl.ioctl(descriptor, termios.TIOCOUTQ, bytes(4)), sys.byteorder)
+    except OSError:
+        return 0
 
 
 def cut_off(descriptor: int) -> None:

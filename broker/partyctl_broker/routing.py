@@ -11,7 +11,7 @@ from typing import Final, cast
 import zmq
 
 from partyctl_broker import wire
-from partyctl_broker.lookout import Lookout, Suspicion, cut_off
+from partyctl_broker.lookout import Lookout, Suspicion, cut_off, unread_by_peer
 from partyctl_broker.router import Table
 from partyctl_broker.steps import Arrived, Check, Command, Count, Cut, Event, Forward, Lost, Tell, Unsent
 
@@ -19,6 +19,11 @@ BATCH: Final = 256
 """Messages routed before the loop looks at its other descriptors."""
 BURST: Final = 4
 """Messages of one batch after which more are expected."""
+
+LARGE: Final = 64 * 1024
+"""Bytes of an envelope over which it is counted what waits for a peer; ZeroMQ's queues count messages alone."""
+LARGE_MAX: Final = 8 * 1024 * 1024
+"""Bytes of large envelopes that wait for a peer that does not read, before their senders get a NACK."""
 
 # Plain numbers: each use of an enum member in an expression, or as an argument of the C socket, costs 1 to 2 us.
 _WAIT_NOT = int(zmq.NOBLOCK)
@@ -44,6 +49,7 @@ class Routing:
         self.suspicion = Suspicion(lookout)
         """What the guard of the memory needs."""
         self._read = 0
+        self._large: dict[bytes, int] = {}
         self.routed = 0
         """Pairs that went on."""
         # The bare methods of the C socket: the public ones add a Python call and a type check per frame.
@@ -123,6 +129,9 @@ class Routing:
             if target is None:
                 self.step(Arrived(origin, frame, envelope))
                 continue
+            if len(envelope) > LARGE and not self._fits(target, len(envelope)):
+                self.step(Unsent(origin, frame, envelope, "full"))
+                continue
             try:
                 send(target, _MORE)
                 send(frame, _MORE)
@@ -131,6 +140,19 @@ class Routing:
             except zmq.ZMQError as error:
                 self.step(Unsent(origin, frame, envelope, _code(error)))
         return False
+
+    def _fits(self, target: bytes, size: int) -> bool:
+        """Whether a large envelope may go to a peer: it reads, or little waits for it."""
+        descriptor = self._liveness.descriptor(target)
+        if descriptor is None:
+            return True
+        waiting = self._large.get(target, 0) if unread_by_peer(descriptor) else 0
+        if waiting and waiting + size > LARGE_MAX:
+            return False
+        if len(self._large) > len(self._table.lanes):
+            self._large = {one: bytes_ for one, bytes_ in self._large.items() if one in self._table.lanes}
+        self._large[target] = waiting + size
+        return True
 
     def _route_many(self, origin: bytes, lane: dict[bytes, bytes], frame: bytes, envelope: bytes) -> None:
         """Route a message of several pairs; what goes to one connection leaves in one message."""
@@ -146,6 +168,9 @@ class Routing:
                 self._send_groups(origin, groups)
                 groups = {}
                 self.step(Arrived(origin, frame, frames[index + 1]))
+                continue
+            if len(frames[index + 1]) > LARGE and not self._fits(target, len(frames[index + 1])):
+                self.step(Unsent(origin, frame, frames[index + 1], "full"))
                 continue
             group = groups.get(target)
             if group is None:
