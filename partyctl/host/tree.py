@@ -36,6 +36,9 @@ START_LIMIT = 20.0
 STOP_GRACE = 3.0
 """Seconds a child may take to end after it was asked to."""
 
+LAST_WORDS = 0.5
+"""Seconds to read what a child that has ended said last."""
+
 USUAL_POLICY = RestartPolicy()
 
 WORKER_MODULE = "partyctl_plugins.worker"
@@ -112,6 +115,7 @@ class Tree:
         self._max_workers = max_workers
         self.listening = listening
         self._deaths: dict[str, Deaths] = {}
+        self._last_words: dict[str, str] = {}
         self._principals: dict[str, Principal] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = False
@@ -233,8 +237,7 @@ class Tree:
         # Only nodes see the whole environment: a launcher's memory is every worker's, and holds no secret.
         environment = None if begin else scrubbed(os.environ, LAUNCHER_ALLOW)
         child = self.living[name] = self._children.start(name, module, arguments, environment=environment)
-        self.spawn_task(self._listen(child))
-        self.spawn_task(self._watch(child))
+        self.spawn_task(self._watch(child, self.spawn_task(self._listen(child))))
         if begin is not None:
             await child.send(begin)
         ready = asyncio.ensure_future(child.ready.wait())
@@ -291,16 +294,21 @@ class Tree:
             self._witness.happened("noticed", "broker", str(message["what"]))
         elif kind == "event":
             self._witness.happened(str(message["kind"]), str(message["subject"]), str(message["cause"]), on=child.name)
+        elif kind == "failed" and "why" in message:
+            self._last_words[child.name] = str(message["why"])
         elif kind in ("output", "dropped"):
             self._witness.printed(message)
         else:
             child.answered(message)
 
-    async def _watch(self, child: Child) -> None:
+    async def _watch(self, child: Child, listening: "asyncio.Task[None]") -> None:
         code = await asyncio.shield(child.exited)
+        # Its last words are still on the channel; a descendant that holds the other end must not keep us.
+        await asyncio.wait((listening,), timeout=LAST_WORDS)
         child.channel.close()
         if not self._stopping and child.ready.is_set():
-            await self._replace(child.name, describe(code))
+            why = self._last_words.pop(child.name, "")
+            await self._replace(child.name, f"{describe(code)}: {why}" if why else describe(code))
 
     async def _replace(self, name: str, cause: str) -> None:
         self.living.pop(name, None)

@@ -287,3 +287,14 @@ def test_a_question_to_nobody_is_not_answered(runtime: Path) -> None:
 )
 def test_every_end_can_be_described(code: int, told: str) -> None:
     assert describe(code) == told
+
+
+def test_what_a_part_said_last_is_part_of_its_cause(runtime: Path) -> None:
+    async def kill(grove: Grove) -> None:
+        broker = grove.children.named("broker")[0]
+        await broker.far.send(pack({"t": "failed", "why": "over its memory limit"}))
+        broker.exits(75)
+        await settle()
+        assert grove.tree.last_cause["broker"] == "exited with status 75: over its memory limit"
+
+    growing(runtime, kill)
