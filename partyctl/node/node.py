@@ -173,7 +173,10 @@ class Node:
         self.gone(destination, (), why)
 
     def gone(self, address: str, unknown: tuple[int, ...], why: str) -> None:
-        """A submitter has left: nobody owns its runs any more."""
+        """A submitter has left: nobody owns its runs any more. Or the bus has: without it this is no node."""
+        if address == self._name:
+            print(f"partyctl: {self._name}: the bus is gone: {why}", file=sys.stderr, flush=True)
+            self._host.close()
         for job in self._jobs.values():
             if job.order.submitter == address:
                 job.cancel()
