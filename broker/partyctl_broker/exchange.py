@@ -155,11 +155,12 @@ class Exchange:
             self._loop.call_soon(self._turn)
 
     def _turn(self) -> None:
-        for _ in range(min(TURN, len(self._queue))):
-            callback, arguments = self._queue.popleft()
-            self.call(callback, *arguments)
-            if not self._queue:  # a receiver may have closed the bus
+        queue = self._queue
+        for _ in range(TURN):
+            if not queue:
                 break
+            callback, arguments = queue.popleft()
+            self.call(callback, *arguments)
         self._scheduled = bool(self._queue)
         if self._scheduled:
             self._loop.call_soon(self._turn)

@@ -218,6 +218,8 @@ class ZmqBus:
 
     def _push(self, frame: bytes, envelope: bytes) -> None:
         self._outbox.push(frame, envelope)
+        if self._outbox.is_message and self._up and self._link is not None:
+            self._outbox.drain(self._link.send)
         if not self._flushing:
             self._flushing = True
             self._loop.call_soon(self._flush_now)

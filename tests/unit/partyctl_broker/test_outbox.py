@@ -1,8 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from partyctl_broker.outbox import BYTES_MAX, LETTERS_MAX, MESSAGE_BYTES, Outbox
-from partyctl_broker.wire import PAIRS_MAX
+from partyctl_broker.outbox import BYTES_MAX, LETTERS_MAX, MESSAGE_BYTES, TOGETHER, Outbox
 
 
 class Wire:
@@ -32,17 +31,17 @@ def test_everything_leaves_once_in_order_and_within_the_bounds_of_a_message(size
         sent += wire.messages
     assert [pair for frames in sent for pair in zip(frames[::2], frames[1::2], strict=True)] == pairs
     for frames in sent:
-        assert 2 <= len(frames) <= 2 * PAIRS_MAX
+        assert 2 <= len(frames) <= 2 * TOGETHER
         assert len(frames) == 2 or sum(map(len, frames[1::2])) <= MESSAGE_BYTES
     assert (len(outbox), outbox.size) == (0, 0)
 
 
 def test_what_is_small_travels_together():
     outbox, wire = Outbox(), Wire(9)
-    for _ in range(PAIRS_MAX + 1):
+    for _ in range(TOGETHER + 1):
         outbox.push(b"frame", b"envelope")
     outbox.drain(wire.send)
-    assert [len(frames) // 2 for frames in wire.messages] == [PAIRS_MAX, 1]
+    assert [len(frames) // 2 for frames in wire.messages] == [TOGETHER, 1]
 
 
 def test_it_is_full_by_number():
