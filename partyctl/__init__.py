@@ -37,6 +37,10 @@ if TYPE_CHECKING:
     from partyctl_actors.protocol import send as send
     from partyctl_actors.runs import Allowance as Allowance
     from partyctl_actors.runs import Envelope as Envelope
+    from partyctl_actors.runs import JsonLinesTracer as JsonLinesTracer
+    from partyctl_actors.runs import MemoryTracer as MemoryTracer
+    from partyctl_actors.runs import OpenTelemetryTracer as OpenTelemetryTracer
+    from partyctl_actors.runs import QueueTracer as QueueTracer
     from partyctl_actors.runs import Transcript as Transcript
     from partyctl_actors.runs import watching as watching
     from partyctl_base.errors import PartyError as PartyError
@@ -49,12 +53,13 @@ _ACTORS_ERRORS = (
     "AllowanceExceeded Cancelled ConformanceError ContentError DeadlineExceeded JournalError ModelError "
     "ProjectionError ProtocolError ProtocolMismatch SelectionError SessionError"
 )
+_RUNS = "Allowance Envelope JsonLinesTracer MemoryTracer OpenTelemetryTracer QueueTracer Transcript watching"
 _HOMES = {
     "partyctl.session": "Session",
     "partyctl_actors.errors": _ACTORS_ERRORS,
     "partyctl_actors.participants": "Agent Desk Human Offer Script replies",
     "partyctl_actors.protocol": "Message Protocol Role choose definition load loop repeat roles send",
-    "partyctl_actors.runs": "Allowance Envelope Transcript watching",
+    "partyctl_actors.runs": _RUNS,
     "partyctl_base.errors": "PartyError",
     "partyctl_plugins.contract": "ApprovalPolicy NativePermissions TransportKind TurnRequest",
 }

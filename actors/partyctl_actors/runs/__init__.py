@@ -8,6 +8,8 @@ from partyctl_actors.runs.limits import Limits
 from partyctl_actors.runs.role_actor import RoleActor
 from partyctl_actors.runs.run import Run
 from partyctl_actors.runs.session import Session
+from partyctl_actors.runs.spans import OpenTelemetryTracer
+from partyctl_actors.runs.tracers import JsonLinesTracer, MemoryTracer, QueueTracer
 from partyctl_actors.runs.tracing import (
     Delivered,
     Reported,
@@ -30,8 +32,12 @@ __all__ = [
     "Ending",
     "Envelope",
     "Journal",
+    "JsonLinesTracer",
     "Limits",
     "MemoryJournal",
+    "MemoryTracer",
+    "OpenTelemetryTracer",
+    "QueueTracer",
     "Record",
     "Reported",
     "RoleActor",

@@ -253,7 +253,8 @@ class Conductor:
         within = None if grant is None else grant.within
         self._send(receiver, messages.Deliver(turn, sender, label, payload, grant is not None, within))
         if self._on_event is not None:
-            self._on_event(Delivered(turn, Envelope(Role(sender), Role(receiver), command.message)))
+            envelope = Envelope(Role(sender), Role(receiver), command.message)
+            self._on_event(Delivered(self.run_id, turn, envelope, turn <= len(self._state.plan.recorded)))
         if grant is not None:
             self._granted(grant)
 
@@ -266,15 +267,16 @@ class Conductor:
 
     def _granted(self, grant: Grant) -> None:
         if self._on_event is not None:
-            self._on_event(TurnGranted(grant.turn, grant.role, grant.receiver))
+            self._on_event(TurnGranted(self.run_id, grant.turn, grant.role, grant.receiver))
 
     def _finish(self, verdict: Verdict) -> None:
         self.verdict = verdict
         if self._on_event is not None:
             if verdict.ending is Ending.COMPLETE:
-                self._on_event(RunEnded(verdict.turn))
+                self._on_event(RunEnded(self.run_id, verdict.turn))
             else:
-                self._on_event(RunFailed(verdict.turn, verdict.role, str(error_of(verdict, self.run_id))))
+                why = str(error_of(verdict, self.run_id))
+                self._on_event(RunFailed(self.run_id, verdict.turn, verdict.role, why))
         if not self._over.done():
             self._over.set_result(None)
 

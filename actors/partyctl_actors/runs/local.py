@@ -125,7 +125,7 @@ class LocalRun:
 
     def _watch(self, role: Role) -> Callable[[object], None]:
         on_event = self._on_event
-        return unwatched if on_event is None else lambda event: on_event(Reported(role.name, event))
+        return unwatched if on_event is None else lambda event: on_event(Reported(self._run_id, role.name, event))
 
     def _own_failure(self) -> BaseException | None:
         """The very exception that ended the run, if a role in this process raised it."""

@@ -23,6 +23,7 @@ class RunStarted:
 class TurnGranted:
     """A role was asked to speak. `turn` counts from 1."""
 
+    run_id: str
     turn: int
     role: str
     receiver: str
@@ -30,16 +31,19 @@ class TurnGranted:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """A message reached its receiver's role."""
+    """A message reached its receiver's role; `recalled` if it was said in an earlier life of the run."""
 
+    run_id: str
     turn: int
     envelope: Envelope
+    recalled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Reported:
     """Something a role's participant noticed while it worked, such as a provider's event."""
 
+    run_id: str
     role: str
     event: object
 
@@ -48,6 +52,7 @@ class Reported:
 class RunEnded:
     """The protocol is complete after so many turns."""
 
+    run_id: str
     turns: int
 
 
@@ -55,6 +60,7 @@ class RunEnded:
 class RunFailed:
     """The run stopped early: who is to blame (None: nobody in particular), and why."""
 
+    run_id: str
     turn: int
     role: str | None
     reason: str

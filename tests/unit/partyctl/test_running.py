@@ -24,7 +24,7 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 
 @given(TEXT)
 def test_a_delivery_is_told_with_its_payload_and_can_be_sent(text: str) -> None:
-    event = event_map(Delivered(1, Envelope(A, B, Ping(text))))
+    event = event_map(Delivered("r", 1, Envelope(A, B, Ping(text))))
     assert event == {
         "event": "delivered",
         "sender": "A",
@@ -45,13 +45,13 @@ def test_a_worker_is_told_also_when_it_is_reported(role: str, provider: str, pid
         "pid": pid,
         "confinement": confinement,
     }
-    assert event_map(Reported("A", WorkerStarted(role, provider, pid, confinement))) == event
+    assert event_map(Reported("r", "A", WorkerStarted(role, provider, pid, confinement))) == event
 
 
 @given(st.none() | st.text() | st.integers() | st.lists(st.integers()))
 def test_anything_else_stays_inside(event: object) -> None:
     assert event_map(event) is None
-    assert event_map(Reported("A", event)) is None
+    assert event_map(Reported("r", "A", event)) is None
 
 
 NODE = "node/0"

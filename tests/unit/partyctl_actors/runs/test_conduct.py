@@ -110,9 +110,9 @@ def test_what_happens_is_told_in_order() -> None:
     events = jumping(test())
     assert [event for event in events if not isinstance(event, Delivered)] == [
         RunStarted("r"),
-        TurnGranted(1, "A", "B"),
-        TurnGranted(2, "B", "A"),
-        RunEnded(2),
+        TurnGranted("r", 1, "A", "B"),
+        TurnGranted("r", 2, "B", "A"),
+        RunEnded("r", 2),
     ]
     assert [str(event.envelope) for event in events if isinstance(event, Delivered)] == [
         "A -> B: Ping(text='hi')",
