@@ -37,6 +37,7 @@ format: $(READY)
 	@$(BIN)/ruff check --fix .
 
 bench: $(READY)  ## side by side, interleaved: medians and ratios
+	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --editable '.[bench]'
 	@$(BIN)/python -m benchmarks
 
 clean:
