@@ -17,7 +17,7 @@ from partyctl.running import event_map
 from partyctl_actors.participants import Seat, WorkerSource
 from partyctl_actors.participants.provider import ProviderPlayer
 from partyctl_actors.protocol import Protocol, Role, load
-from partyctl_actors.runs import Allowance, Conductor, RoleActor, TurnGranted
+from partyctl_actors.runs import Allowance, Conductor, Delivered, RoleActor, TurnGranted
 from partyctl_broker.errors import BusError
 from partyctl_broker.port import Bus, Mailbox
 
@@ -60,7 +60,7 @@ class Job:
         self.state = "importing"
         self.failure = ""
         self.roles: list[str] = []
-        self.waiting_for = ""
+        self._asked: dict[str, None] = {}
         self._bus = bus
         self._workers = workers
         self._mailbox = mailbox
@@ -69,6 +69,11 @@ class Job:
         self._conductor: Conductor | None = None
         self._task: asyncio.Task[None] | None = None
         self._cancelled = False
+
+    @property
+    def waiting_for(self) -> str:
+        """The roles whose turn it is, more than one within a `par`; empty if nobody is asked."""
+        return ", ".join(self._asked)
 
     @property
     def workers(self) -> list[Map]:
@@ -149,7 +154,9 @@ class Job:
 
     def _seen(self, event: object) -> None:
         if isinstance(event, TurnGranted):
-            self.waiting_for = event.role
+            self._asked[event.role] = None
+        elif isinstance(event, Delivered):
+            self._asked.pop(event.envelope.sender.name, None)
         told = event_map(event)
         if told is not None:
             self._tell(told)

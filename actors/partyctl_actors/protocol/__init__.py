@@ -7,7 +7,7 @@ from partyctl_actors.protocol.definition import definition, load
 from partyctl_actors.protocol.endpoint import load_view, view_definition
 from partyctl_actors.protocol.exits import Finding
 from partyctl_actors.protocol.exploration import Act, Exploration, explore, refines
-from partyctl_actors.protocol.graph import Arm, End, Flow, Fork, Graph, Interaction, Join, State
+from partyctl_actors.protocol.graph import Arm, End, Flow, Fork, Interaction, Join, State
 from partyctl_actors.protocol.message import Message
 from partyctl_actors.protocol.nodes import Step, Steps
 from partyctl_actors.protocol.projection import EndState, ReceiveState, SendState, View, project
@@ -28,7 +28,6 @@ __all__ = [
     "Finding",
     "Flow",
     "Fork",
-    "Graph",
     "Interaction",
     "Join",
     "Lines",

@@ -1,8 +1,4 @@
-"""The compiled form of a protocol: integer states.
-
-A `Flow` holds every protocol. A `Graph` is the flow of a protocol without `par`, in which exactly one interaction is
-under way at any time; `Flow.sequential` makes it, or refuses. `tracks` walks a flow, `compiler` makes it.
-"""
+"""The compiled form of a protocol: integer states. `compiler` makes it, `tracks` walks it."""
 
 from __future__ import annotations
 
@@ -11,7 +7,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeAlias
 
-from partyctl_actors.errors import ProtocolError
 from partyctl_actors.protocol.message import Message
 from partyctl_actors.protocol.role import Role
 
@@ -77,39 +72,8 @@ State: TypeAlias = Interaction | Fork | Join | End
 
 
 @dataclass(frozen=True)
-class Graph:
-    """The states of a protocol without `par`; an arm's `next` and `start` are indices into `states`."""
-
-    states: tuple[Interaction | End, ...]
-    start: int
-
-
-@dataclass(frozen=True)
 class Flow:
-    """The states of any protocol; every number in a state, and `start`, is an index into `states`."""
+    """The states of a protocol; every number in a state, and `start`, is an index into `states`."""
 
     states: tuple[State, ...]
     start: int
-
-    @property
-    def forks(self) -> bool:
-        """Whether there is a `par` in it."""
-        return any(isinstance(state, Fork) for state in self.states)
-
-    def sequential(self) -> Graph:
-        """The same as a graph.
-
-        Raises:
-            ProtocolError: there is a `par` in it, so more than one interaction may be under way at a time.
-        """
-        plain = tuple(state for state in self.states if isinstance(state, (Interaction, End)))
-        if len(plain) < len(self.states):
-            fork = next(state for state in self.states if isinstance(state, Fork))
-            branches = " and ".join(", ".join(sorted(map(str, roles))) for roles in fork.members)
-            raise ProtocolError(
-                "This protocol cannot be run one interaction at a time",
-                where="par()",
-                why=f"it has branches that go on at the same time, of {branches}, and nothing here can run those yet",
-                fix="Write the branches one after the other",
-            )
-        return Graph(plain, self.start)

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from partyctl_actors.errors import ProjectionError, ProtocolError
 from partyctl_actors.protocol.compiler import compile_steps
-from partyctl_actors.protocol.graph import Flow, Graph
+from partyctl_actors.protocol.graph import Flow
 from partyctl_actors.protocol.message import Message
 from partyctl_actors.protocol.nodes import Composite, Exchange, Loop, Par, Repeat, Row, Step, Steps, facts
 from partyctl_actors.protocol.projection import Projector, View
@@ -39,7 +39,7 @@ class Protocol(Composite):
         ProjectionError: a role could not follow it from what it sees.
     """
 
-    __slots__ = ("_digest", "_graph", "_views", "flow", "messages", "roles", "steps")
+    __slots__ = ("_digest", "_views", "flow", "messages", "roles", "steps")
 
     steps: tuple[Step, ...]
     flow: Flow
@@ -61,7 +61,6 @@ class Protocol(Composite):
         with_nested(kinds)
         self.messages = MappingProxyType({kind.label: kind for kind in kinds})
         self.flow = compile_steps(self.steps)
-        self._graph: Graph | None = None
         projector = Projector(self.flow)
         self._views = {role: projector.view(role) for role in self.roles}
         self._digest: str | None = None
@@ -72,17 +71,6 @@ class Protocol(Composite):
         if self._digest is None:
             self._digest = _digest(self)
         return self._digest
-
-    @property
-    def graph(self) -> Graph:
-        """The flow, for whoever can take one interaction at a time only.
-
-        Raises:
-            ProtocolError: there is a `par` in it.
-        """
-        if self._graph is None:
-            self._graph = self.flow.sequential()
-        return self._graph
 
     def view(self, role: Role) -> View:
         """The view of one role.

@@ -75,7 +75,7 @@ class Conductor:
         self._addresses = {role.name: role_address(run_id, role) for role in protocol.roles}
         self._roles = {address: role for role, address in self._addresses.items()}
         plan = Plan(
-            protocol.graph,
+            protocol.flow,
             protocol.id,
             tuple(self._addresses),
             allowance or Allowance(),

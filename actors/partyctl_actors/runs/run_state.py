@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 from typing import NamedTuple, TypeAlias
 
-from partyctl_actors.protocol.graph import Graph
+from partyctl_actors.protocol.graph import Flow, Interaction
 from partyctl_actors.protocol.message import Message
+from partyctl_actors.protocol.tracks import Marking, Path
 from partyctl_actors.runs.allowance import Allowance, Spent
 from partyctl_actors.runs.journal import Decision
 from partyctl_actors.runs.limits import Limits
@@ -169,12 +171,12 @@ class Plan(NamedTuple):
     """What does not change during a run.
 
     Attributes:
-        graph, protocol_id, roles: the protocol (roles by name).
+        flow, protocol_id, roles: the protocol (roles by name).
         allowance, limits: what the run may spend, and how long it waits.
         recorded: the decisions of an earlier life of this run.
     """
 
-    graph: Graph
+    flow: Flow
     protocol_id: str
     roles: tuple[str, ...]
     allowance: Allowance
@@ -182,15 +184,31 @@ class Plan(NamedTuple):
     recorded: tuple[Decision, ...] = ()
 
 
+class Asked(NamedTuple):
+    """An interaction whose sender was granted the turn and has not spoken yet.
+
+    Attributes:
+        path: the track that it is on.
+        node: the interaction.
+        grant: the turn that was granted; its number is the one that the next decision had when the interaction began.
+        due: when the sender's time is up, None if it has all the time.
+    """
+
+    path: Path
+    node: Interaction
+    grant: Grant
+    due: float | None
+
+
 class State(NamedTuple):
     """One run, as a value.
 
     Attributes:
-        position: the graph state of the current interaction.
-        turn: its number, from 1; 0 before the first.
+        marking: where it is in the protocol.
+        asked: who was granted a turn, by name; more than one only within a `par`.
+        turn: the number of the next decision, from 1; 0 before the first interaction.
         spent: what was charged so far.
         began: when the first interaction began.
-        due: when the current sender's time is up, None if it has all the time.
         wake: when a Tick is needed, None if never.
         waiting: OPENING: roles that have yet to join. STOPPING: roles that have yet to confirm.
         present: roles that joined and did not leave.
@@ -199,11 +217,11 @@ class State(NamedTuple):
 
     plan: Plan
     phase: Phase
-    position: int
+    marking: Marking
+    asked: Mapping[str, Asked]
     turn: int
     spent: Spent
     began: float
-    due: float | None
     wake: float | None
     waiting: frozenset[str]
     present: frozenset[str]

@@ -157,6 +157,7 @@ def test_a_run_that_is_cancelled_again_and_again_still_cleans_up() -> None:
     async def cancel(job: Job) -> None:
         while not hanging.asked:
             await asyncio.sleep(0.1)
+        assert job.waiting_for == "A"
         for _ in range(3):
             job.cancel()
             await asyncio.sleep(0)

@@ -108,12 +108,6 @@ def test_the_order_of_the_branches_means_nothing() -> None:
     assert Protocol(par(one, other)) != Protocol(one, other)
 
 
-def test_who_can_only_take_one_interaction_at_a_time_refuses_it() -> None:
-    protocol = two_branches()
-    with pytest.raises(ProtocolError, match=r"one interaction at a time.*of A, B and C, D"):
-        _ = protocol.graph
-
-
 def test_a_stop_ends_the_protocol_past_whatever_is_written_behind() -> None:
     given_up = choose(A, B, {X: [], Y: [stop()]})
     protocol = Protocol(loop(choose(A, B, {X: [repeat()], Y: [given_up]})), send(B, A, X))

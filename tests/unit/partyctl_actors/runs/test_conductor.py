@@ -47,7 +47,7 @@ timed = Protocol(choose(A, B, {Ping: [], Pong: []}, within=timedelta(seconds=2))
 
 def plan(protocol: Protocol, *recorded: Decision, **allowance: float) -> Plan:
     names = tuple(role.name for role in protocol.roles)
-    return Plan(protocol.graph, protocol.id, names, Allowance(**allowance), Limits(), recorded)  # type: ignore[arg-type]
+    return Plan(protocol.flow, protocol.id, names, Allowance(**allowance), Limits(), recorded)  # type: ignore[arg-type]
 
 
 def run(state: State, *events: Event) -> tuple[State, list[Command]]:
@@ -193,7 +193,7 @@ def test_fields_that_do_not_fit_end_the_run_and_name_the_role(payload: bytes) ->
 
 def test_a_missed_deadline_is_noticed_without_word_from_the_role() -> None:
     state = asking(timed)
-    assert (state.due, state.wake) == (2.0, 2.0 + Limits().lateness)
+    assert (state.asked["A"].due, state.wake) == (2.0, 2.0 + Limits().lateness)
     assert step(state, Tick(2.9)) == (state, [])
     state, _ = step(state, Tick(3.0))
     assert (ending(state).ending, ending(state).role) == (Ending.DEADLINE, "A")

@@ -43,7 +43,7 @@ TEXT = pack({"text": "hi"})
 
 def plan(protocol: Protocol, *recorded: Decision, **allowance: float) -> Plan:
     names = tuple(role.name for role in protocol.roles)
-    return Plan(protocol.graph, protocol.id, names, Allowance(**allowance), Limits(), recorded)  # type: ignore[arg-type]
+    return Plan(protocol.flow, protocol.id, names, Allowance(**allowance), Limits(), recorded)  # type: ignore[arg-type]
 
 
 def run(state: State, *events: Event) -> tuple[State, list[Command]]:
@@ -126,11 +126,11 @@ class Course:
             return Joined(self.random.choice(sorted(self.state.waiting)), self.protocol.id, self.at)
         if self.state.phase is Phase.STOPPING:
             return Stopped(self.random.choice(sorted(self.state.waiting)), self.at)
-        node = self.protocol.graph.states[self.state.position]
-        if self.state.phase is Phase.DONE or not isinstance(node, Interaction):
+        if self.state.phase is Phase.DONE:
             return Tick(self.at)
+        _, node, grant, _ = self.random.choice(list(self.state.asked.values()))
         label = self.random.choice(list(node.arms))
-        return Sent(node.sender.name, self.state.turn, node.receiver.name, label, pack({}), 0, self.at)
+        return Sent(grant.role, grant.turn, grant.receiver, label, pack({}), 0, self.at)
 
     def anything(self) -> Event:
         """Something out of place."""
@@ -155,7 +155,7 @@ def test_a_random_protocol_ends_whatever_happens_and_only_legal_messages_are_del
     seed: int, mischief: float
 ) -> None:
     course = Course(Random(seed), mischief)
-    node = course.protocol.graph.states[course.protocol.graph.start]
+    node = course.protocol.flow.states[course.protocol.flow.start]
     for _ in range(200):
         course.state, commands = step(course.state, course.next())
         for command in commands:
@@ -163,7 +163,7 @@ def test_a_random_protocol_ends_whatever_happens_and_only_legal_messages_are_del
                 assert isinstance(node, Interaction)
                 decision = command.decision
                 assert (decision.sender, decision.receiver) == (node.sender.name, node.receiver.name)
-                node = course.protocol.graph.states[node.arms[decision.label].next]
+                node = course.protocol.flow.states[node.arms[decision.label].next]
         if course.state.phase is Phase.DONE:
             break
     assert course.state.phase is Phase.DONE

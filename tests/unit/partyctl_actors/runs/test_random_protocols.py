@@ -43,11 +43,11 @@ class AnyLater(Any):
 
 def follow(protocol: Protocol, transcript: Transcript) -> Interaction | End:
     """The state that a transcript leads to; a KeyError if it leaves the protocol."""
-    state = protocol.graph.states[protocol.graph.start]
+    state = protocol.flow.states[protocol.flow.start]
     for envelope in transcript:
         assert isinstance(state, Interaction)
         assert (state.sender, state.receiver) == (envelope.sender, envelope.receiver)
-        state = protocol.graph.states[state.arms[envelope.label].next]
+        state = protocol.flow.states[state.arms[envelope.label].next]
     return state
 
 
@@ -76,7 +76,7 @@ def test_every_accepted_protocol_runs_to_its_end_or_to_its_limit(seed: int) -> N
 def test_a_role_that_says_what_is_not_on_offer_ends_the_run_and_is_named(seed: int) -> None:
     random = Random(seed)
     protocol = accepted(random)
-    liar = random.choice([state.sender for state in protocol.graph.states if isinstance(state, Interaction)])
+    liar = random.choice([state.sender for state in protocol.flow.states if isinstance(state, Interaction)])
     cast = {role: Any(random, lie_at=1 if role == liar else None) for role in protocol.roles}
 
     async def test() -> None:
@@ -95,6 +95,6 @@ def test_a_role_that_says_what_is_not_on_offer_ends_the_run_and_is_named(seed: i
 @pytest.mark.parametrize("seed", range(3))
 def test_the_generator_makes_protocols_with_choices(seed: int) -> None:
     random = Random(seed)
-    states = [state for _ in range(20) for state in accepted(random).graph.states]
+    states = [state for _ in range(20) for state in accepted(random).flow.states]
     assert any(isinstance(state, Interaction) and len(state.arms) > 1 for state in states)
     assert any(isinstance(state, Interaction) and state.unfolds for state in states)
