@@ -14,6 +14,7 @@ from partyctl_actors.runs.allowance import Allowance
 from partyctl_actors.runs.conductor import begin, step
 from partyctl_actors.runs.journal import MemoryJournal, Record
 from partyctl_actors.runs.limits import Limits
+from partyctl_actors.runs.lines import DirectLines, PostToRoles, ToRoles, Ways
 from partyctl_actors.runs.run_state import (
     CancelAsked,
     Command,
@@ -41,7 +42,7 @@ from partyctl_actors.runs.tracing import Delivered, RunEnded, RunEvent, RunFaile
 from partyctl_actors.runs.verdict import Ending, Verdict, error_of
 from partyctl_actors.transcript import Envelope, Log, Transcript
 from partyctl_broker.errors import BusError
-from partyctl_broker.port import Bus, Letter, Mailbox
+from partyctl_broker.port import Letter
 
 
 class Conductor:
@@ -83,7 +84,7 @@ class Conductor:
             tuple(self._record.decisions()),
         )
         self._state = begin(plan)
-        self._mailbox: Mailbox | None = None
+        self._line: ToRoles | None = None
         self._events: deque[Event] = deque()
         self._busy = False
         self._timer: asyncio.TimerHandle | None = None
@@ -95,15 +96,18 @@ class Conductor:
         """What was delivered so far."""
         return self._log.snapshot()
 
-    async def open(self, bus: Bus) -> None:
-        """Take the conductor's address; from now on roles may join.
+    async def open(self, bus: Ways) -> None:
+        """Take the conductor's place; from now on roles may join.
 
         Raises:
             BusError: the address is taken, or not ours to take.
         """
         self._loop = asyncio.get_running_loop()
         self._over = self._loop.create_future()
-        self._mailbox = await bus.open(conductor_address(self.run_id), self)
+        if isinstance(bus, DirectLines):
+            self._line = bus.conductor(self)
+        else:
+            self._line = PostToRoles(await bus.open(conductor_address(self.run_id), self), self._addresses)
         self._feed(Opened(self._loop.time()))
         if self._cancelled_early is not None:
             self.cancel(self._cancelled_early)
@@ -118,7 +122,7 @@ class Conductor:
             SessionError, ContentError, ProtocolMismatch: the run ended early; see `verdict`.
             RoleFailed: a role's participant raised an error of its own in another process.
         """
-        assert self._mailbox is not None, "open() comes first"
+        assert self._line is not None, "open() comes first"
         try:
             try:
                 await asyncio.shield(self._over)
@@ -138,36 +142,28 @@ class Conductor:
 
     def cancel(self, reason: str) -> None:
         """Stop the run: every role is told, and `run` ends when all have stopped."""
-        if self._mailbox is None:
+        if self._line is None:
             self._cancelled_early = reason
         else:
             self._feed(CancelAsked(reason, self._loop.time()))
 
-    def lose(self, role: Role, why: str) -> None:
-        """Take note that `role` is gone, from somebody who knows it before the bus does."""
-        if self._mailbox is not None:
-            self._feed(Left(role.name, why, self._loop.time()))
+    def lost(self, role: str, why: str) -> None:
+        """Take note that `role` is gone."""
+        if self._line is not None:
+            self._feed(Left(role, why, self._loop.time()))
 
     def close(self) -> None:
         """Let go of the address and the record; `run` does so by itself. Idempotent."""
         self._disarm()
         self._record.close()
-        if self._mailbox is not None:
-            self._mailbox.close()
+        if self._line is not None:
+            self._line.close()
 
-    # --- what the bus tells ---
+    # --- what the roles tell ---
 
-    def letter(self, letter: Letter) -> None:
-        """See `Receiver`."""
-        role = self._roles.get(letter.source)
-        if role is None:
-            return
+    def told(self, role: str, message: messages.RunMessage) -> None:
+        """A role said something."""
         at = self._loop.time()
-        try:
-            message = messages.decode(letter.payload)
-        except messages.Malformed as error:
-            self._feed(Garbled(role, str(error), at))
-            return
         if isinstance(message, messages.Sent):
             self._feed(Sent(role, *message, at))
         elif isinstance(message, messages.Join):
@@ -179,6 +175,18 @@ class Conductor:
         else:
             self._feed(Garbled(role, f"it sent what only a conductor sends: {type(message).__name__}", at))
 
+    def letter(self, letter: Letter) -> None:
+        """See `Receiver`."""
+        role = self._roles.get(letter.source)
+        if role is None:
+            return
+        try:
+            message = messages.decode(letter.payload)
+        except messages.Malformed as error:
+            self._feed(Garbled(role, str(error), self._loop.time()))
+        else:
+            self.told(role, message)
+
     def undelivered(self, letter_id: int, destination: str, why: str) -> None:
         """See `Receiver`."""
         self.gone(destination, (), why)
@@ -187,7 +195,7 @@ class Conductor:
         """See `Receiver`."""
         role = self._roles.get(address)
         if role is not None:
-            self._feed(Left(role, why, self._loop.time()))
+            self.lost(role, why)
         elif address == conductor_address(self.run_id):
             self._feed(Left(None, why, self._loop.time()))
 
@@ -281,8 +289,8 @@ class Conductor:
             self._over.set_result(None)
 
     def _send(self, role: str, message: messages.ToRole) -> None:
-        assert self._mailbox is not None
-        self._mailbox.send(self._addresses[role], messages.encode(message))
+        assert self._line is not None
+        self._line.send(role, message)
 
     # --- time ---
 
@@ -318,7 +326,7 @@ def _addressee(command: Command) -> str | None:
 
 
 async def conduct(
-    bus: Bus,
+    bus: Ways,
     protocol: Protocol,
     run_id: str,
     *,

@@ -1,4 +1,4 @@
-"""One run within the calling process: its bus, its conductor and all its role actors."""
+"""One run within the calling process: its lines, its conductor and all its role actors."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from partyctl_actors.runs.allowance import Allowance
 from partyctl_actors.runs.conduct import Conductor
 from partyctl_actors.runs.journal import Journal, MemoryJournal
 from partyctl_actors.runs.limits import Limits
+from partyctl_actors.runs.lines import DirectLines
 from partyctl_actors.runs.role_actor import RoleActor
 from partyctl_actors.runs.settle import settle, settled
 from partyctl_actors.runs.tracing import Reported, Tracer, harmless
 from partyctl_actors.runs.verdict import Ending
 from partyctl_actors.transcript import Transcript
 from partyctl_base.errors import PartyError
-from partyctl_broker.local import LocalBus
 
 if TYPE_CHECKING:
     from partyctl_confinement.client import LauncherClient
@@ -81,11 +81,11 @@ class LocalRun:
             PartyError: the run ended early.
             Exception: what a participant raised, itself, with a note that names role and step.
         """
-        bus = LocalBus()
+        lines = DirectLines()
         acting: list[asyncio.Task[None]] = []
         try:
-            await self._conductor.open(bus)
-            self._seat(bus)
+            await self._conductor.open(lines)
+            self._seat(lines)
             acting += [self._act(actor) for actor in self._actors.values()]
             return await self._conductor.run()
         except PartyError:
@@ -98,18 +98,17 @@ class LocalRun:
             self._conductor.close()
             if self._workers is not None:
                 await settled(self._workers.close(), self._limits.workers, f"the workers of run {self._run_id}")
-            await bus.close()
 
     def cancel(self, reason: str) -> None:
         """Stop the run; `execute` then raises `Cancelled`."""
         self._conductor.cancel(reason)
 
-    def _seat(self, bus: LocalBus) -> None:
+    def _seat(self, lines: DirectLines) -> None:
         for role, participant in self._cast.items():
             seat = Seat(self._run_id, role, self._protocol, self._workers, self._watch(role))
             player: Player = participant.bind(seat)
             self._actors[role.name] = RoleActor(
-                bus, self._run_id, role, self._protocol, player, meter=seat.meter, limits=self._limits
+                lines, self._run_id, role, self._protocol, player, meter=seat.meter, limits=self._limits
             )
 
     def _act(self, actor: RoleActor) -> asyncio.Task[None]:
@@ -118,7 +117,7 @@ class LocalRun:
         def over(task: asyncio.Task[None]) -> None:
             # An actor that ends by itself has told the conductor; one that is ended by an error could not.
             if not task.cancelled() and task.exception() is not None:
-                self._conductor.lose(actor.role, str(task.exception()))
+                self._conductor.lost(actor.role.name, str(task.exception()))
 
         acting.add_done_callback(over)
         return acting

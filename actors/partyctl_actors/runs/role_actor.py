@@ -20,11 +20,12 @@ from partyctl_actors.protocol.role import Role
 from partyctl_actors.runs import messages
 from partyctl_actors.runs.addresses import conductor_address, role_address
 from partyctl_actors.runs.limits import Limits
+from partyctl_actors.runs.lines import DirectLines, PostToConductor, ToConductor, Ways
 from partyctl_actors.runs.reports import report
 from partyctl_actors.runs.settle import settle, settled
 from partyctl_actors.transcript import Envelope
 from partyctl_broker.errors import BusError
-from partyctl_broker.port import Bus, Letter, Mailbox
+from partyctl_broker.port import Letter
 
 # How the time that a player has to stop is shared out; each part is followed by its grace.
 _AUTHOR, _CANCEL, _CLOSE, _GRACE = 0.15, 0.3, 0.4, 0.05
@@ -46,7 +47,7 @@ class RoleActor:
 
     def __init__(
         self,
-        bus: Bus,
+        bus: Ways,
         run_id: str,
         role: Role,
         protocol: Protocol,
@@ -69,7 +70,7 @@ class RoleActor:
         self._conductor = conductor_address(run_id)
         self._position = self._view.start
         self._turn = 0
-        self._mailbox: Mailbox | None = None
+        self._line: ToConductor | None = None
         self._authoring: asyncio.Future[Message] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._offers: dict[int, Offer] = {}
@@ -86,7 +87,11 @@ class RoleActor:
         self._told_to_stop = False
         reason: str | None = "its process was stopped"
         try:
-            self._mailbox = await self._bus.open(role_address(self._run_id, self.role), self)
+            if isinstance(self._bus, DirectLines):
+                self._line = self._bus.role(self.role.name, self)
+            else:
+                mailbox = await self._bus.open(role_address(self._run_id, self.role), self)
+                self._line = PostToConductor(mailbox, self._conductor)
             self._send(messages.Join(self._protocol.id))
             # Shielded, or a cancelled task would settle it.
             reason = await asyncio.shield(self._over)
@@ -96,14 +101,24 @@ class RoleActor:
         finally:
             await self._leave(reason)
 
-    # --- what the bus tells ---
+    # --- what the conductor tells ---
 
     def letter(self, letter: Letter) -> None:
         """See `Receiver`."""
-        if letter.source != self._conductor or self._over.done():
+        if letter.source != self._conductor:
             return
         try:
             message = messages.decode(letter.payload)
+        except messages.Malformed as error:
+            self._fail(error)
+        else:
+            self.told(message)
+
+    def told(self, message: messages.RunMessage) -> None:
+        """The conductor said something."""
+        if self._over.done():
+            return
+        try:
             if isinstance(message, messages.Deliver):
                 self._hear(message)
             elif isinstance(message, messages.Grant):
@@ -128,14 +143,16 @@ class RoleActor:
     def gone(self, address: str, unknown: tuple[int, ...], why: str) -> None:
         """See `Receiver`."""
         if address == self._conductor:
-            self._fail(SessionError("The conductor of the run is gone", where=self._place(), why=why))
+            self.lost(why)
         elif address == role_address(self._run_id, self.role):
             self._fail(SessionError("The link to the conductor is lost", where=self._place(), why=why))
 
     def link_lost(self, why: str) -> None:
         """See `Receiver`. Nothing said is lost by it, so the role goes on."""
 
-    # --- what the conductor tells ---
+    def lost(self, why: str) -> None:
+        """The conductor is gone."""
+        self._fail(SessionError("The conductor of the run is gone", where=self._place(), why=why))
 
     def _hear(self, delivery: messages.Deliver) -> None:
         self._turn = delivery.turn
@@ -271,13 +288,13 @@ class RoleActor:
         if reason is not None:
             await settled(self._player.cancel(reason), limit * _CANCEL, who, grace=grace)
         await settled(self._player.close(), limit * _CLOSE, who, grace=grace)
-        if self._mailbox is None:
+        if self._line is None:
             return
         if self._told_to_stop:
             # If it cannot be sent, nobody is left to be told.
             with contextlib.suppress(BusError):
                 self._send(messages.Cancelled())
-        self._mailbox.close()
+        self._line.close()
 
     def _disarm(self) -> None:
         if self._timer is not None:
@@ -285,8 +302,8 @@ class RoleActor:
             self._timer = None
 
     def _send(self, message: messages.ToConductor) -> None:
-        assert self._mailbox is not None
-        self._mailbox.send(self._conductor, messages.encode(message))
+        assert self._line is not None
+        self._line.send(message)
 
     def _refusal(self, did: str) -> ConformanceError:
         return ConformanceError(
