@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from dataclasses import replace
 from random import Random
 
 from fakes.naive import (
@@ -20,6 +21,7 @@ from fakes.naive import (
     settle,
     told,
 )
+from fakes.shuffled import conducted
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
@@ -36,10 +38,15 @@ from partyctl_actors.protocol import (
     refines,
 )
 from partyctl_actors.protocol.exits import can_finish
+from partyctl_actors.protocol.nodes import Loop
+from partyctl_actors.protocol.rows import steps_in_order
 from partyctl_actors.protocol.tracks import advance, begin
+from partyctl_actors.runs import Transcript
+from partyctl_actors.runs.verdict import Ending
 
-EXAMPLES = int(os.environ.get("PARTYCTL_ORACLE_EXAMPLES", "300"))
+EXAMPLES = int(os.environ.get("PARTYCTL_ORACLE_EXAMPLES", "500"))
 MOST = 1_000
+STEPS = 25
 VERDICTS: Counter[str] = Counter()
 
 ROWS = st.builds(lambda seed, depth: Generator(seed).protocol(depth), st.integers(0, 2**32), st.sampled_from((3, 2)))
@@ -122,6 +129,35 @@ def play(protocol: Protocol, random: Random, most: int = 150) -> bool:
     return False
 
 
+def conduct(row: Row, protocol: Protocol, random: Random) -> None:
+    """The real conductor and the real role actors: every run is one that the language allows, ends as the analysis
+    says, and can be followed from its record, or from any part of it, without asking anybody again."""
+    first = conducted(protocol, random, steps=STEPS)
+    assert first.verdict.ending in (Ending.COMPLETE, Ending.ALLOWANCE)
+    assert allowed(row, first.transcript) == (first.verdict.ending is Ending.COMPLETE)
+    assert can_finish(protocol.flow)[protocol.flow.start] or first.verdict.ending is Ending.ALLOWANCE
+    if not any(isinstance(step, Loop) for step in steps_in_order(protocol.steps)) and len(protocol.flow.states) < STEPS:
+        assert first.verdict.ending is Ending.COMPLETE
+    assert [decision.turn for decision in first.record] == list(range(1, len(first.record) + 1))
+    again = conducted(protocol, random, first.record, steps=STEPS)
+    assert again == replace(first, asked=0, recalled=len(first.record))
+    kept = first.record[: random.randint(0, len(first.record))]
+    resumed = conducted(protocol, random, kept, steps=STEPS)
+    assert (resumed.record[: len(kept)], resumed.recalled) == (kept, len(kept))
+    assert allowed(row, resumed.transcript) == (resumed.verdict.ending is Ending.COMPLETE)
+    if resumed.verdict.ending is Ending.COMPLETE:
+        assert resumed.asked == len(resumed.record) - len(kept)
+
+
+def allowed(row: Row, transcript: Transcript) -> bool:
+    """Whether a transcript is one to the very end; a ValueError if it is none of this row at all."""
+    situation, _ = settle(row)
+    for envelope in transcript:
+        said = (envelope.sender.name, envelope.receiver.name, envelope.label)
+        (situation,) = [then for _, item, label, then, _ in moves(situation) if (*item[1:3], label) == said]
+    return bool(situation == END)
+
+
 def parting(row: Row, error: ProjectionError) -> int:
     """The number of the choice that a refusal is about; its two runs are real, look alike, and ask for two things."""
     assert error.role is not None
@@ -182,6 +218,7 @@ def test_what_is_accepted_runs_to_its_end_and_what_is_refused_has_its_witness_an
         follow(row, made)
         ended = [play(made, Random(seed + i)) for i in range(3)]
         assert can_finish(made.flow)[made.flow.start] or not any(ended)
+        conduct(row, made, Random(seed))
         loaded = load(definition(made))
         assert loaded == made
         assert str(loaded) == str(made)
@@ -193,5 +230,5 @@ def test_what_is_accepted_runs_to_its_end_and_what_is_refused_has_its_witness_an
 
 
 def teardown_module() -> None:
-    if EXAMPLES > 300:
+    if EXAMPLES > 500:
         print(dict(VERDICTS))
