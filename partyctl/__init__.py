@@ -22,25 +22,43 @@ if TYPE_CHECKING:
     from partyctl_actors.participants import Agent as Agent
     from partyctl_actors.participants import Desk as Desk
     from partyctl_actors.participants import Human as Human
+    from partyctl_actors.participants import Machine as Machine
     from partyctl_actors.participants import Offer as Offer
+    from partyctl_actors.participants import Policy as Policy
     from partyctl_actors.participants import Script as Script
+    from partyctl_actors.participants import View as View
     from partyctl_actors.participants import replies as replies
+    from partyctl_actors.protocol import Answers as Answers
+    from partyctl_actors.protocol import Lines as Lines
     from partyctl_actors.protocol import Message as Message
     from partyctl_actors.protocol import Protocol as Protocol
     from partyctl_actors.protocol import Role as Role
+    from partyctl_actors.protocol import Step as Step
+    from partyctl_actors.protocol import accepts as accepts
+    from partyctl_actors.protocol import between as between
+    from partyctl_actors.protocol import check as check
     from partyctl_actors.protocol import choose as choose
     from partyctl_actors.protocol import definition as definition
+    from partyctl_actors.protocol import explore as explore
     from partyctl_actors.protocol import load as load
     from partyctl_actors.protocol import loop as loop
+    from partyctl_actors.protocol import par as par
+    from partyctl_actors.protocol import patterns as patterns
+    from partyctl_actors.protocol import project as project
+    from partyctl_actors.protocol import refines as refines
+    from partyctl_actors.protocol import render as render
     from partyctl_actors.protocol import repeat as repeat
     from partyctl_actors.protocol import roles as roles
     from partyctl_actors.protocol import send as send
+    from partyctl_actors.protocol import stop as stop
+    from partyctl_actors.protocol import where as where
     from partyctl_actors.runs import Allowance as Allowance
     from partyctl_actors.runs import Envelope as Envelope
     from partyctl_actors.runs import JsonLinesTracer as JsonLinesTracer
     from partyctl_actors.runs import MemoryTracer as MemoryTracer
     from partyctl_actors.runs import OpenTelemetryTracer as OpenTelemetryTracer
     from partyctl_actors.runs import QueueTracer as QueueTracer
+    from partyctl_actors.runs import Run as Run
     from partyctl_actors.runs import Transcript as Transcript
     from partyctl_actors.runs import watching as watching
     from partyctl_base.errors import PartyError as PartyError
@@ -53,12 +71,16 @@ _ACTORS_ERRORS = (
     "AllowanceExceeded Cancelled ConformanceError ContentError DeadlineExceeded JournalError ModelError "
     "ProjectionError ProtocolError ProtocolMismatch SelectionError SessionError"
 )
-_RUNS = "Allowance Envelope JsonLinesTracer MemoryTracer OpenTelemetryTracer QueueTracer Transcript watching"
+_PROTOCOL = (
+    "Answers Lines Message Protocol Role Step accepts between check choose definition explore load loop par patterns "
+    "project refines render repeat roles send stop where"
+)
+_RUNS = "Allowance Envelope JsonLinesTracer MemoryTracer OpenTelemetryTracer QueueTracer Run Transcript watching"
 _HOMES = {
     "partyctl.session": "Session",
     "partyctl_actors.errors": _ACTORS_ERRORS,
-    "partyctl_actors.participants": "Agent Desk Human Offer Script replies",
-    "partyctl_actors.protocol": "Message Protocol Role choose definition load loop repeat roles send",
+    "partyctl_actors.participants": "Agent Desk Human Machine Offer Policy Script View replies",
+    "partyctl_actors.protocol": _PROTOCOL,
     "partyctl_actors.runs": _RUNS,
     "partyctl_base.errors": "PartyError",
     "partyctl_plugins.contract": "ApprovalPolicy NativePermissions TransportKind TurnRequest",

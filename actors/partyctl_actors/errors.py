@@ -66,7 +66,18 @@ class ProjectionError(ProtocolError):
 
 
 class ConformanceError(ProtocolError):
-    """A participant does not fit the role it was cast for."""
+    """A participant does not fit the role it was cast for.
+
+    Args:
+        what, where, why: as for every `PartyError`.
+        role: the role; None when it is not about a single one.
+        fix: what to do, also as `recipe`.
+    """
+
+    def __init__(self, what: str, *, role: Role | None = None, where: str = "", why: str = "", fix: str = "") -> None:
+        super().__init__(what, where=where, why=why, fix=fix)
+        self.role = role
+        self.recipe = fix
 
 
 class ProtocolMismatch(ProtocolError):

@@ -2,6 +2,7 @@
 
 from partyctl_actors.participants.agent import Agent
 from partyctl_actors.participants.casting import Cast
+from partyctl_actors.participants.conformity import Checked
 from partyctl_actors.participants.desk import Desk
 from partyctl_actors.participants.function import Function, PlainFunction
 from partyctl_actors.participants.human import Human, HumanIo
@@ -14,7 +15,9 @@ from partyctl_actors.participants.interface import (
     Seat,
     WorkerSource,
 )
+from partyctl_actors.participants.machine import Machine
 from partyctl_actors.participants.models import Answer, Correction, LanguageModel, Memory, ModelRequest
+from partyctl_actors.participants.policy import Policy, View
 from partyctl_actors.participants.replies import Replies, replies
 from partyctl_actors.participants.script import Script
 
@@ -23,12 +26,14 @@ __all__ = [
     "Answer",
     "BasePlayer",
     "Cast",
+    "Checked",
     "Correction",
     "Desk",
     "Function",
     "Human",
     "HumanIo",
     "LanguageModel",
+    "Machine",
     "Memory",
     "Meter",
     "ModelRequest",
@@ -36,9 +41,11 @@ __all__ = [
     "Participant",
     "PlainFunction",
     "Player",
+    "Policy",
     "Replies",
     "Script",
     "Seat",
+    "View",
     "WorkerSource",
     "replies",
 ]

@@ -6,11 +6,14 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, TypeAlias, overload
 
+from partyctl_actors.participants.conformity import Checked
 from partyctl_actors.participants.interface import Player, Seat
 from partyctl_actors.participants.model_player import ModelPlayer
 from partyctl_actors.participants.models import LanguageModel, Memory
 
 if TYPE_CHECKING:
+    from partyctl_actors.protocol.protocol import Protocol
+    from partyctl_actors.protocol.role import Role
     from partyctl_base.clock import Clock
     from partyctl_base.ids import IdAllocator
     from partyctl_plugins.contract import (
@@ -125,6 +128,11 @@ class Agent:
     def provider(self) -> str | None:
         """The name of the installed provider behind it; None if a model or a `Transport` object is."""
         return self.source if isinstance(self.source, str) else None
+
+    def check(self, protocol: Protocol, role: Role) -> None:
+        """See `Checked.check`: asks the model, if it can tell."""
+        if isinstance(self.source, Checked):
+            self.source.check(protocol, role)
 
     def bind(self, seat: Seat) -> Player:
         """See `Participant.bind`."""

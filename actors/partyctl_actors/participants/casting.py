@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from partyctl_actors.errors import ConformanceError
+from partyctl_actors.participants.conformity import Checked
 from partyctl_actors.participants.function import Function, PlainFunction
 from partyctl_actors.participants.interface import Participant
 from partyctl_actors.protocol.protocol import Protocol
@@ -40,7 +41,8 @@ def checked_cast(protocol: Protocol, cast: Cast) -> Mapping[Role, Participant]:
 
     Raises:
         TypeError: it is no mapping, a key is no role, or a value is no participant.
-        ConformanceError: it names a role that the protocol does not have, or leaves out more than one.
+        ConformanceError: it names a role that the protocol does not have, leaves out more than one, or a participant
+            cannot play its role.
     """
     if not isinstance(cast, Mapping):
         raise TypeError(f"a cast is a mapping from roles to participants, not {cast!r:.100}")
@@ -61,7 +63,11 @@ def checked_cast(protocol: Protocol, cast: Cast) -> Mapping[Role, Participant]:
             where="the cast",
             fix="Cast them; at most one role may be left to the caller",
         )
-    return MappingProxyType({role: participant(role, cast[role]) for role in protocol.roles if role in cast})
+    made = {role: participant(role, cast[role]) for role in protocol.roles if role in cast}
+    for role, each in made.items():
+        if isinstance(each, Checked):
+            each.check(protocol, role)
+    return MappingProxyType(made)
 
 
 def missing_roles(protocol: Protocol, cast: Mapping[Role, object]) -> tuple[Role, ...]:

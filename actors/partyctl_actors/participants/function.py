@@ -10,8 +10,13 @@ from collections.abc import Awaitable, Callable
 from typing import TypeAlias, TypeVar
 
 from partyctl_actors.errors import ConformanceError
+from partyctl_actors.participants.annotations import returned
+from partyctl_actors.participants.conformity import fits, labels
 from partyctl_actors.participants.interface import BasePlayer, Offer, Seat
+from partyctl_actors.protocol.conformance import Says
 from partyctl_actors.protocol.message import Message
+from partyctl_actors.protocol.protocol import Protocol
+from partyctl_actors.protocol.role import Role
 from partyctl_actors.transcript import Envelope, Log, Transcript
 
 T = TypeVar("T")
@@ -38,7 +43,7 @@ class Function:
         except TypeError as error:
             raise ConformanceError(
                 "A function that plays a role is called with (offer, heard)",
-                where=_name(function),
+                where=named(function),
                 why=str(error),
                 fix="Give it these two parameters",
             ) from None
@@ -46,12 +51,18 @@ class Function:
             # Some built-in callables have no signature to look at.
             pass
 
+    def check(self, protocol: Protocol, role: Role) -> None:
+        """See `Checked.check`: what the function is annotated to return is on offer."""
+        kinds = returned(self.function)
+        if kinds is not None:
+            fits(protocol, role, Says(labels(protocol, role, kinds, f"what {named(self.function)} returns")))
+
     def bind(self, seat: Seat) -> _FunctionPlayer:
         """See `Participant.bind`."""
         return _FunctionPlayer(self.function, seat)
 
     def __repr__(self) -> str:
-        return f"Function({_name(self.function)})"
+        return f"Function({named(self.function)})"
 
 
 class _FunctionPlayer(BasePlayer):
@@ -65,16 +76,20 @@ class _FunctionPlayer(BasePlayer):
 
     async def author(self, offer: Offer) -> Message:
         heard = self._heard.snapshot()
-        if is_async(self._function):
-            answer = self._function(offer, heard)
-        else:
-            answer = await in_thread(f"partyctl role {self._role}", lambda: self._function(offer, heard))
-        return await answer if inspect.isawaitable(answer) else answer
+        return await run_function(
+            f"partyctl role {self._role}", is_async(self._function), lambda: self._function(offer, heard)
+        )
 
 
 def is_async(function: object) -> bool:
     """Whether calling it gives a coroutine: an `async def`, or an object whose `__call__` is one."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
+
+
+async def run_function(name: str, asynchronous: bool, call: Callable[[], T | Awaitable[T]]) -> T:
+    """What `call` returns: on the loop if it is asynchronous, else from a thread of its own by this name."""
+    answer = call() if asynchronous else await in_thread(name, call)
+    return await answer if inspect.isawaitable(answer) else answer
 
 
 async def in_thread(name: str, work: Callable[[], T]) -> T:
@@ -113,5 +128,6 @@ def _outcome(work: Callable[[], T]) -> Callable[[], T]:
     return lambda: result
 
 
-def _name(function: object) -> str:
+def named(function: object) -> str:
+    """How a function is called in a message to a person."""
     return getattr(function, "__qualname__", None) or repr(function)

@@ -8,7 +8,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from partyctl_actors.errors import ModelError
 from partyctl_actors.participants.interface import Offer
 from partyctl_actors.participants.models import Answer, ModelRequest
+from partyctl_actors.participants.script import check_lines
 from partyctl_actors.protocol.message import Message
+from partyctl_actors.protocol.protocol import Protocol
+from partyctl_actors.protocol.role import Role
 
 
 class Replies:
@@ -20,6 +23,11 @@ class Replies:
         for line in () if callable(self._source) else self._source:
             if not isinstance(line, Message):
                 raise TypeError(f"a reply is a message such as Article('done'), not {line!r}")
+
+    def check(self, protocol: Protocol, role: Role) -> None:
+        """See `Checked.check`: lines can be said in this order."""
+        if not callable(self._source):
+            check_lines(protocol, role, self._source)
 
     def fresh(self) -> Replies:
         """The same replies from the first line."""

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from partyctl_actors.errors import SessionError
+from partyctl_actors.participants.conformity import fits, labels
 from partyctl_actors.participants.interface import BasePlayer, Offer, Seat
+from partyctl_actors.protocol.conformance import Lines
 from partyctl_actors.protocol.message import Message
+from partyctl_actors.protocol.protocol import Protocol
+from partyctl_actors.protocol.role import Role
 from partyctl_actors.transcript import Envelope
 
 
@@ -26,12 +30,26 @@ class Script:
             if not isinstance(line, Message):
                 raise TypeError(f"a line of a Script is a message such as Ticket('q'), not {line!r}")
 
+    def check(self, protocol: Protocol, role: Role) -> None:
+        """See `Checked.check`: the lines can be said in this order."""
+        check_lines(protocol, role, self.lines)
+
     def bind(self, seat: Seat) -> _Reader:
         """See `Participant.bind`."""
         return _Reader(self.lines)
 
     def __repr__(self) -> str:
         return f"Script({list(self.lines)!r})"
+
+
+def check_lines(protocol: Protocol, role: Role, lines: Sequence[Message]) -> None:
+    """See that a role can say these lines, in this order.
+
+    Raises:
+        ConformanceError: it cannot.
+    """
+    labels(protocol, role, (type(line) for line in lines), "the lines")
+    fits(protocol, role, Lines(tuple(line.label for line in lines)))
 
 
 class _Reader(BasePlayer):

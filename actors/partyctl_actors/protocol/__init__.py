@@ -2,7 +2,7 @@
 
 from partyctl_actors.protocol import patterns
 from partyctl_actors.protocol.check import Report, RoleVerdict, check
-from partyctl_actors.protocol.conformance import Acceptance, Answers, Lines, ParticipantShape, accepts
+from partyctl_actors.protocol.conformance import Acceptance, Answers, Lines, ParticipantShape, Says, accepts
 from partyctl_actors.protocol.definition import definition, load
 from partyctl_actors.protocol.endpoint import load_view, view_definition
 from partyctl_actors.protocol.exits import Finding
@@ -38,6 +38,7 @@ __all__ = [
     "Report",
     "Role",
     "RoleVerdict",
+    "Says",
     "SendState",
     "State",
     "Step",

@@ -1,10 +1,11 @@
 """Whether a participant that says beforehand what it does fits the role it is cast for.
 
-Two shapes of participants can be checked against a role's view:
+Three shapes of participants can be checked against a role's view:
 
 `Answers`  a table: for each label that it is asked with, what it may answer. It never speaks first, and answers each
            request at once, to whoever asked.
 `Lines`    a row of labels, said in this order whatever is heard. Lines left over at the end are fine.
+`Says`     a set of labels, one of which it says whenever asked. It fits if at each place one of them is on offer.
 """
 
 from __future__ import annotations
@@ -31,7 +32,14 @@ class Lines:
     labels: tuple[str, ...]
 
 
-ParticipantShape: TypeAlias = Answers | Lines
+@dataclass(frozen=True, slots=True)
+class Says:
+    """The labels of all that will ever be said."""
+
+    labels: frozenset[str]
+
+
+ParticipantShape: TypeAlias = Answers | Lines | Says
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +65,7 @@ class Acceptance:
         if self.problems:
             raise ConformanceError(
                 f"This participant does not fit the role {self.view.role}",
+                role=self.view.role,
                 where="the cast",
                 why="; ".join(self.problems),
                 fix=f"Cast another participant for {self.view.role}, or change its table or lines",
@@ -65,7 +74,12 @@ class Acceptance:
 
 def accepts(view: View, shape: ParticipantShape) -> Acceptance:
     """Whether a participant of this shape can play the role of this view."""
-    problems = _answers(view, shape) if isinstance(shape, Answers) else _lines(view, shape)
+    if isinstance(shape, Answers):
+        problems = _answers(view, shape)
+    elif isinstance(shape, Lines):
+        problems = _lines(view, shape)
+    else:
+        problems = _says(view, shape)
     return Acceptance(view, tuple(dict.fromkeys(problems)))
 
 
@@ -124,6 +138,14 @@ def _lines(view: View, shape: Lines) -> list[str]:
             return [f"line {number}, {label}, is never on offer there; it may say {offered}"]
         places = _speaking(view, following)
     return []
+
+
+def _says(view: View, shape: Says) -> list[str]:
+    offers = [
+        state.arms for state in view.states if isinstance(state, SendState) and not shape.labels & state.arms.keys()
+    ]
+    said = ", ".join(sorted(shape.labels))
+    return [f"it says {said}, and {' or '.join(arms)} is on offer somewhere" for arms in offers]
 
 
 def _speaking(view: View, places: set[int]) -> set[int]:

@@ -6,6 +6,7 @@ from partyctl_actors.protocol import (
     Lines,
     Message,
     Protocol,
+    Says,
     accepts,
     choose,
     loop,
@@ -77,3 +78,9 @@ def test_lines_are_followed_through_whatever_is_heard() -> None:
 def test_lines_left_over_at_the_end_are_fine() -> None:
     assert accepts(project(Protocol(send(A, B, Ask)), A), Lines(("Ask", "Bad")))
     assert accepts(project(Protocol(send(A, B, Ask)), B), Lines(("Bad",)))
+
+
+def test_what_is_ever_said_must_be_on_offer_at_each_place() -> None:
+    view = project(ASKED, B)
+    assert accepts(view, Says(frozenset({"Good", "Bye"})))
+    assert accepts(view, Says(frozenset({"Bye"}))).problems == ("it says Bye, and Good or Bad is on offer somewhere",)

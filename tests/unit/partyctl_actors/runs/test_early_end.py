@@ -49,9 +49,9 @@ def test_an_exception_of_a_participant_arrives_as_it_is_with_a_note() -> None:
     ("player", "kind"),
     [
         (Script([]), SessionError),
-        (Script([Ping()]), SelectionError),
+        (lambda offer, heard: Ping(), SelectionError),
         (Agent(replies([])), ModelError),
-        (Agent(replies([Ping()])), SelectionError),
+        (Agent(replies(lambda offer: Ping())), SelectionError),
         (Raising(KeyError("deaf"), at="hear"), KeyError),
         (lambda offer, heard: None, SelectionError),
     ],
