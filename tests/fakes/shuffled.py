@@ -107,7 +107,7 @@ class KeptRecord:
     def decisions(self) -> Sequence[Decision]:
         return tuple(self.kept)
 
-    def close(self) -> None:
+    def close(self, *outcome: object) -> None:
         pass
 
 
