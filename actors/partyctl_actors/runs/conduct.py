@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from partyctl_actors.protocol.protocol import Protocol
 from partyctl_actors.protocol.role import Role
@@ -31,6 +31,7 @@ from partyctl_actors.runs.run_state import (
     Plan,
     Recall,
     Sent,
+    State,
     Stop,
     Stopped,
     Tick,
@@ -87,6 +88,8 @@ class Conductor:
         self._line: ToRoles | None = None
         self._events: deque[Event] = deque()
         self._busy = False
+        # What was appended and is not durable yet: until it is, no command is carried out and no event taken.
+        self._keeping: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._cancelled_early: str | None = None
         self._welcomed = False
@@ -155,7 +158,7 @@ class Conductor:
     def close(self) -> None:
         """Let go of the address and the record; `run` does so by itself. Idempotent."""
         self._disarm()
-        self._record.close()
+        self._record.close(self._ending())
         if self._line is not None:
             self._line.close()
 
@@ -206,11 +209,15 @@ class Conductor:
 
     def _feed(self, event: Event) -> None:
         self._events.append(event)
-        if self._busy:
+        self._turn_over()
+
+    def _turn_over(self) -> None:
+        """Take what has happened, as far as the journal lets it go on."""
+        if self._busy or self._keeping is not None:
             return
         self._busy = True
         try:
-            while self._events:
+            while self._events and self._keeping is None:
                 self._step(self._events.popleft())
         finally:
             self._busy = False
@@ -220,23 +227,50 @@ class Conductor:
         before = self._state
         self._state, commands = step(before, event)
         for command in commands:
+        self._go_through(iter(commands), before)
+
+    def _go_through(self, commands: Iterator[Command], before: State) -> None:
+        """Carry out what a step said, up to its end or to a decision that is not durable yet."""
             try:
-                self._carry_out(command)
+                if isinstance(command, Keep):
+                    kept = self._record.append(command.decision)
+                    if kept is not None:
+                        self._keeping = kept
+                        kept.add_done_callback(lambda kept: self._kept(kept, commands, before))
+                        return
+                else:
+                    self._carry_out(command)
             except BusError as error:
                 self._events.append(Left(_addressee(command), str(error), self._loop.time()))
             # A record is somebody else's code, and whatever it raises, the decision was not kept.
             except Exception as error:
                 if not isinstance(command, Keep):
                     raise
-                # The step is not taken: the decision was not kept, so nothing may follow from it.
-                self._state = before
-                self._events.appendleft(Unrecorded(str(error) or type(error).__name__, self._loop.time()))
+                self._not_kept(error, before)
                 return
 
     def _carry_out(self, command: Command) -> None:
-        if isinstance(command, Keep):
-            self._record.append(command.decision)
-        elif isinstance(command, Deliver):
+    def _kept(self, kept: asyncio.Future[None], commands: Iterator[Command], before: State) -> None:
+        """The decision is durable, or never will be."""
+        self._keeping = None
+        error = asyncio.CancelledError("it was cancelled") if kept.cancelled() else kept.exception()
+        if error is not None:
+            self._not_kept(error, before)
+        else:
+            # What is carried out may say something at once, and that comes after the rest of this step.
+            self._busy = True
+            try:
+                self._go_through(commands, before)
+            finally:
+                self._busy = False
+        self._turn_over()
+
+    def _not_kept(self, error: BaseException, before: State) -> None:
+        # The step is not taken: the decision was not kept, so nothing may follow from it.
+        self._state = before
+        self._events.appendleft(Unrecorded(str(error) or type(error).__name__, self._loop.time()))
+
+        if isinstance(command, Deliver):
             self._deliver(command)
         elif isinstance(command, Grant):
             self._send(command.role, messages.Grant(command.turn, command.within))
@@ -290,6 +324,11 @@ class Conductor:
 
     def _send(self, role: str, message: messages.ToRole) -> None:
         assert self._line is not None
+    def _ending(self) -> str:
+        """How the run ended, for its record; "" as long as it has not."""
+        error = None if self.verdict is None else error_of(self.verdict, self.run_id)
+        return str(error) if error is not None else "complete" if self.verdict is not None else ""
+
         self._line.send(role, message)
 
     # --- time ---

@@ -332,7 +332,7 @@ class FullDisk:
     def decisions(self) -> list[Decision]:
         return []
 
-    def close(self) -> None:
+    def close(self, ending: str = "") -> None:
         return
 
 

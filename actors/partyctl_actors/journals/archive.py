@@ -1,0 +1,86 @@
+"""A journal whose records can be listed, read and forked."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+from partyctl_actors.errors import JournalError
+from partyctl_actors.journals.interface import Decision, Record
+
+NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+class Kept(NamedTuple):
+    """What is known of one recorded run.
+
+    Attributes:
+        run: its id.
+        protocol: the id of its protocol.
+        decisions: how many are recorded.
+        changed: when the newest was, in seconds since 1970.
+        ending: how the run ended, "complete" if to its end, "" if it has not.
+        about: what its maker wrote beside it, such as the file it came from.
+    """
+
+    run: str
+    protocol: str
+    decisions: int
+    changed: float
+    ending: str
+    about: Mapping[str, str] = NOTHING
+
+
+class Archive(ABC):
+    """A journal that knows its records."""
+
+    @abstractmethod
+    def open(self, run_id: str, protocol_id: str, *, about: Mapping[str, str] = NOTHING) -> Record:
+        """See `Journal.open`; `about` is kept beside a record that is new."""
+
+    @abstractmethod
+    def runs(self) -> Sequence[Kept]:
+        """Every record, the one that changed last first.
+
+        Raises:
+            JournalError: one cannot be read.
+        """
+
+    @abstractmethod
+    def read(self, run_id: str) -> tuple[Kept, Sequence[Decision]]:
+        """One record, without opening it; it may be growing.
+
+        Raises:
+            JournalError: there is none, or it cannot be read.
+        """
+
+    @abstractmethod
+    def create(
+        self, run_id: str, protocol_id: str, decisions: Sequence[Decision], about: Mapping[str, str] = NOTHING
+    ) -> None:
+        """Make a record that holds `decisions`, all or nothing.
+
+        Raises:
+            JournalError: there is one of this id already, or it cannot be written.
+        """
+
+    def fork(self, run_id: str, new_id: str, *, upto: int) -> None:
+        """Copy the first `upto` decisions of a record into a new one: a run of that id goes on from there.
+
+        Raises:
+            JournalError: there is no such record, it holds fewer decisions, or `new_id` is taken.
+            ValueError: `upto` is negative.
+        """
+        kept, decisions = self.read(run_id)
+        if upto < 0:
+            raise ValueError(f"fork(upto=...) is a number of decisions, not {upto}")
+        if upto > len(decisions):
+            raise JournalError(
+                f"There is no decision {upto} to fork at",
+                where=f"run {run_id}",
+                why=f"its record holds {len(decisions)}",
+                fix=f"Give a number from 0 to {len(decisions)}",
+            )
+        self.create(new_id, kept.protocol, decisions[:upto], {**kept.about, "forked": f"{run_id} at {upto}"})

@@ -1,0 +1,200 @@
+"""A journal of JSON lines: one file per run, for people and programs to read; a decision is one write and one sync."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+from partyctl_actors.errors import JournalError
+from partyctl_actors.journals import lines, refusals
+from partyctl_actors.journals.archive import NOTHING, Archive, Kept
+from partyctl_actors.journals.interface import Decision, Record
+
+_log = logging.getLogger("partyctl.journals")
+
+SUFFIX = ".jsonl"
+
+
+class JsonlJournal(Archive):
+    """Keeps each run in a file of its own, `<id>.jsonl`; see `partyctl_actors.journals.lines` for its form.
+
+    A last line that was not written whole, because the process or the machine died, is cut off when the record is
+    opened, and a warning says so. Any other damage is refused with the file and the line. While a record is open its
+    file is locked (flock).
+
+    Args:
+        path: the directory; made if missing. Files are readable by their owner alone.
+
+    Raises:
+        JournalError: the directory cannot be made, or is a file.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise JournalError(
+                "A journal's directory cannot be made",
+                where=str(self.path),
+                why=error.strerror or str(error),
+                fix="Give JsonlJournal a directory; it keeps a file per run in it",
+            ) from error
+
+    def open(self, run_id: str, protocol_id: str, *, about: Mapping[str, str] = NOTHING) -> Record:
+        """See `Archive.open`."""
+        file = self._file(run_id)
+        try:
+            fd = os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+        except (OSError, ValueError) as error:
+            raise refusals.unkept(str(file), error) from error
+        try:
+            return self._opened(fd, file, run_id, protocol_id, about)
+        except BaseException:
+            os.close(fd)
+            raise
+
+    def runs(self) -> Sequence[Kept]:
+        """See `Archive.runs`."""
+        found = [_kept(file, *_contents(file, file.read_bytes())) for file in self.path.glob(f"*{SUFFIX}")]
+        return sorted((kept for kept in found if kept.run), key=lambda kept: -kept.changed)
+
+    def read(self, run_id: str) -> tuple[Kept, Sequence[Decision]]:
+        """See `Archive.read`."""
+        file = self._file(run_id)
+        try:
+            contents = _contents(file, file.read_bytes())
+        except FileNotFoundError:
+            raise refusals.unknown(run_id, str(self.path)) from None
+        except (OSError, ValueError) as error:
+            raise refusals.damaged(str(file), str(error)) from error
+        if not contents[0].run:
+            raise refusals.unknown(run_id, str(file))
+        return _kept(file, *contents), contents[0].decisions
+
+    def create(
+        self, run_id: str, protocol_id: str, decisions: Sequence[Decision], about: Mapping[str, str] = NOTHING
+    ) -> None:
+        """See `Archive.create`."""
+        file = self._file(run_id)
+        half = file.with_name(f".{file.name}.{os.getpid()}")
+        try:
+            fd = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            try:
+                _write(fd, lines.head_line(run_id, protocol_id, about) + b"".join(map(lines.decision_line, decisions)))
+                os.fsync(fd)
+                # A link appears whole, and never in the place of another file.
+                os.link(half, file)
+            finally:
+                os.close(fd)
+                os.unlink(half)
+            self._sync()
+        except FileExistsError:
+            raise refusals.exists(run_id) from None
+        except (OSError, ValueError) as error:
+            raise refusals.unkept(str(file), error) from error
+
+    def _opened(self, fd: int, file: Path, run_id: str, protocol_id: str, about: Mapping[str, str]) -> Record:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise refusals.held(run_id) from None
+        data = _all_of(fd)
+        contents, _ = _contents(file, data)
+        try:
+            if contents.sound < len(data):
+                _log.warning(
+                    "The end of %s was not written whole; %d bytes of it were cut off", file, len(data) - contents.sound
+                )
+                os.ftruncate(fd, contents.sound)
+            if contents.run:
+                if contents.run != run_id:
+                    raise refusals.foreign(str(file), f"it is the record of run {contents.run}")
+                refusals.check_protocol(run_id, contents.protocol, protocol_id)
+            else:
+                _write(fd, lines.head_line(run_id, protocol_id, about))
+                self._sync()
+            os.fsync(fd)
+        except OSError as error:
+            raise refusals.unkept(str(file), error) from error
+        return _JsonlRecord(fd, file, run_id, contents.decisions)
+
+    def _file(self, run_id: str) -> Path:
+        # An id may hold anything a file's name may not; quoting also keeps it in this directory.
+        return self.path / (quote(run_id, safe="", errors="surrogatepass") + SUFFIX)
+
+    def _sync(self) -> None:
+        directory = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+
+
+class _JsonlRecord:
+    def __init__(self, fd: int, file: Path, run_id: str, decisions: list[Decision]) -> None:
+        self._fd: int | None = fd
+        self._file = file
+        self._run_id = run_id
+        self._decisions = decisions
+        self._broken = False
+
+    def append(self, decision: Decision) -> None:
+        if self._fd is None or self._broken:
+            raise refusals.closed(self._run_id)
+        try:
+            _write(self._fd, lines.decision_line(decision))
+            os.fdatasync(self._fd)
+        except (OSError, ValueError) as error:
+            # Whether it was written is not known, and after a failed sync a second one would promise too much.
+            self._broken = True
+            raise refusals.unkept(str(self._file), error) from error
+        self._decisions.append(decision)
+
+    def decisions(self) -> Sequence[Decision]:
+        return tuple(self._decisions)
+
+    def close(self, ending: str = "") -> None:
+        if self._fd is None:
+            return
+        fd, self._fd = self._fd, None
+        try:
+            if ending and not self._broken:
+                # Not synced: nothing depends on it.
+                _write(fd, lines.ending_line(ending))
+        except OSError as error:
+            _log.warning("How run %s ended could not be written to %s: %s", self._run_id, self._file, error)
+        finally:
+            os.close(fd)
+
+
+def _contents(file: Path, data: bytes) -> tuple[lines.Contents, int]:
+    try:
+        return lines.read(data), len(data)
+    except lines.Foreign as error:
+        raise refusals.foreign(str(file), str(error)) from None
+    except lines.Damage as error:
+        raise refusals.damaged(str(file), str(error)) from None
+
+
+def _kept(file: Path, contents: lines.Contents, _size: int) -> Kept:
+    changed = file.stat().st_mtime
+    return Kept(contents.run, contents.protocol, len(contents.decisions), changed, contents.ending, contents.about)
+
+
+def _all_of(fd: int) -> bytes:
+    parts, place = [], 0
+    while part := os.pread(fd, 1 << 20, place):
+        parts.append(part)
+        place += len(part)
+    return b"".join(parts)
+
+
+def _write(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]

@@ -1,0 +1,69 @@
+"""Locks on bytes of one file, held by an open file and not by a process.
+
+Unlike flock they are many in one file, and unlike POSIX record locks they conflict within a process and outlive the
+closing of other descriptors (fcntl(2), "Open file description locks"). The kernel frees them when their holder dies.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+# struct flock of 64-bit Linux: l_type, l_whence, l_start, l_len, l_pid.
+_FLOCK = "hhqqi4x"
+
+
+class ByteLocks:
+    """The locks of one file, which is made if missing. Byte 0 is the file's own mutex.
+
+    Raises:
+        OSError: the file cannot be opened.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        self.held: set[int] = set()
+        """The places that are locked through this object."""
+
+    def close(self) -> None:
+        """Free all of them."""
+        os.close(self._fd)
+
+    def try_lock(self, place: int) -> bool:
+        """Lock the byte at `place`; False if it is locked, by whomever."""
+        if place in self.held:
+            return False
+        try:
+            self._set(fcntl.F_OFD_SETLK, fcntl.F_WRLCK, place)
+        except (BlockingIOError, PermissionError):
+            return False
+        self.held.add(place)
+        return True
+
+    def unlock(self, place: int) -> None:
+        """Free the byte at `place`."""
+        self.held.discard(place)
+        self._set(fcntl.F_OFD_SETLK, fcntl.F_UNLCK, place)
+
+    @contextlib.contextmanager
+    def mutex(self) -> Iterator[None]:
+        """Wait for the file's own mutex and hold it."""
+        self._set(fcntl.F_OFD_SETLKW, fcntl.F_WRLCK, 0)
+        try:
+            yield
+        finally:
+            self._set(fcntl.F_OFD_SETLK, fcntl.F_UNLCK, 0)
+
+    def _set(self, command: int, kind: int, place: int) -> None:
+        fcntl.fcntl(self._fd, command, struct.pack(_FLOCK, kind, os.SEEK_SET, place, 1, 0))
+
+
+def place_of(run_id: str, epoch: int) -> int:
+    """The byte that stands for one owner of one run: 62 bits of a digest, so that no two meet."""
+    digest = hashlib.sha256(f"{epoch} {run_id}".encode("utf-8", "surrogatepass")).digest()
+    return 1 + (int.from_bytes(digest[:8], "big") >> 2)

@@ -1,0 +1,370 @@
+"""One shard: a SQLite database of records, and the transactions on it.
+
+Nothing here knows of event loops; calls come one at a time. A write waits for the shard's mutex, so that no two
+connections write or checkpoint at once, in whatever process they are (SQLite before 3.51.3 can lose the log otherwise).
+
+An owner writes with the epoch under which it opened its record. Taking a record over adds one to the epoch, and what
+the former owner writes after that matches no row: nothing is kept of it and it is told so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from partyctl_actors.errors import JournalError
+from partyctl_actors.journals import refusals
+from partyctl_actors.journals.archive import Kept
+from partyctl_actors.journals.interface import Decision
+from partyctl_actors.journals.locks import ByteLocks
+
+VERSION = 1
+APPLICATION = 0x70617274
+"""`application_id` of our databases: "part"."""
+
+IDLE_LOG = 1 << 20
+"""Bytes of log from which an idle shard is checkpointed; checkpointing costs two syncs, whatever the size."""
+
+BUSY_LIMIT = 10.0
+"""Seconds a statement waits for a reader that holds a database, as when its log is being recovered."""
+
+FULL_LOG = 64 << 20
+"""Bytes of log at which a shard is checkpointed though it is busy."""
+
+_SCHEMA = f"""
+CREATE TABLE runs (
+    id INTEGER PRIMARY KEY, run TEXT NOT NULL UNIQUE, protocol TEXT NOT NULL, epoch INTEGER NOT NULL,
+    about TEXT NOT NULL, ending TEXT NOT NULL, begun REAL NOT NULL);
+CREATE TABLE decisions (
+    run INTEGER NOT NULL REFERENCES runs, place INTEGER NOT NULL, turn INTEGER NOT NULL, sender TEXT NOT NULL,
+    receiver TEXT NOT NULL, label TEXT NOT NULL, payload BLOB NOT NULL, tokens INTEGER NOT NULL, at REAL NOT NULL,
+    PRIMARY KEY (run, place)) WITHOUT ROWID;
+PRAGMA application_id = {APPLICATION};
+PRAGMA user_version = {VERSION};
+"""
+_BEGIN_RUN = (
+    "INSERT INTO runs (run, protocol, epoch, about, ending, begun) VALUES (?, ?, 0, ?, '', ?) ON CONFLICT DO NOTHING"
+)
+_APPEND = """INSERT INTO decisions
+    SELECT id, ?, ?, ?, ?, ?, ?, ?, ? FROM runs WHERE run = ? AND epoch = ? RETURNING place"""
+_END = "UPDATE runs SET ending = ? WHERE run = ? AND epoch = ?"
+_TAKE_OVER = "UPDATE runs SET epoch = epoch + 1, ending = '' WHERE run = ? RETURNING epoch"
+_DECISIONS = """SELECT place, turn, sender, receiver, label, payload, tokens FROM decisions
+    WHERE run = (SELECT id FROM runs WHERE run = ?) ORDER BY place"""
+_RUNS = """SELECT run, protocol, epoch, about, ending,
+        (SELECT COUNT(*) FROM decisions WHERE run = runs.id),
+        COALESCE((SELECT at FROM decisions WHERE run = runs.id ORDER BY place DESC LIMIT 1), begun)
+    FROM runs"""
+
+
+class Rows(Protocol):
+    """The result of a statement."""
+
+    def fetchall(self) -> Sequence[Any]:
+        """All of its rows."""
+        ...
+
+
+class Connection(Protocol):
+    """What a shard needs of a connection: that of `sqlite3`, of `apsw`, or one that fails on purpose."""
+
+    def execute(self, sql: str, parameters: Sequence[Any] = ..., /) -> Rows:
+        """Carry out one statement, without opening a transaction by itself."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the database."""
+        ...
+
+
+Connect = Callable[[Path], Connection]
+
+
+class Owner(NamedTuple):
+    """By what right a record is written."""
+
+    run: str
+    protocol: str
+    epoch: int
+    about: str
+
+
+class Append(NamedTuple):
+    """A decision to keep, at its place in the record (from 1).
+
+    `is_first`: the first of its owner's, so that the run may be new, or goes on after an end.
+    """
+
+    owner: Owner
+    place: int
+    decision: Decision
+    is_first: bool
+
+
+class End(NamedTuple):
+    """What became of a run."""
+
+    owner: Owner
+    ending: str
+
+
+Write = Append | End
+
+
+class _Undone(Exception):
+    """A transaction failed before it was to be committed, so nothing of it was written."""
+
+    def __init__(self, cause: Exception) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+
+
+class Shard:
+    """One database. Opened when it is first used, and opened anew after a failure.
+
+    Args:
+        file: the database.
+        connect: opens it.
+        now: the time of day, in seconds since 1970.
+    """
+
+    def __init__(self, file: Path, connect: Connect, now: Callable[[], float]) -> None:
+        self.file = file
+        self._connect = connect
+        self._now = now
+        self._connection: Connection | None = None
+        self._locks: ByteLocks | None = None
+
+    @property
+    def locks(self) -> ByteLocks:
+        """The locks on its records, and the mutex of its writers."""
+        if self._locks is None:
+            self._locks = ByteLocks(self.file.with_suffix(".lock"))
+        return self._locks
+
+    def write(self, writes: Sequence[Write]) -> list[JournalError | None]:
+        """Carry out all in one transaction, which would survive when this returns.
+
+        Returns:
+            For each, None, or why nothing of it was written.
+
+        Raises:
+            JournalError: whether any of it was written is not known; the next call opens the database anew.
+        """
+        try:
+            return self._all_of(writes)
+        except _Undone:
+            # One that cannot be written must not take the others with it. Nothing of the first try is left.
+            return [self._alone(write) for write in writes]
+
+    def create(self, owner: Owner, decisions: Sequence[Decision]) -> None:
+        """Make a record with these decisions, all or nothing.
+
+        Raises:
+            JournalError: there is one already, or it may or may not have been written.
+        """
+        if self.kept(owner.run) is not None:
+            raise refusals.exists(owner.run)
+        refused = self.write(
+            [Append(owner, place, decision, place == 1) for place, decision in enumerate(decisions, 1)]
+            or [End(owner, "")]
+        )
+        for error in filter(None, refused):
+            raise error
+
+    def take_over(self, owner: Owner) -> int:
+        """Become the owner of a record, whoever was; the new epoch.
+
+        Raises:
+            JournalError: it may or may not have been written.
+        """
+        try:
+            with self._transaction() as connection:
+                self._begin_run(connection, owner)
+                [(epoch,)] = connection.execute(_TAKE_OVER, (owner.run,)).fetchall()
+                return int(epoch)
+        except _Undone as error:
+            raise refusals.unkept(str(self.file), error.cause) from error.cause
+
+    def kept(self, run_id: str) -> tuple[Kept, int] | None:
+        """What is known of one run, and its epoch; None if there is no record of it."""
+        found = self._read(f"{_RUNS} WHERE run = ?", run_id)
+        return _kept(found[0]) if found else None
+
+    def runs(self) -> list[Kept]:
+        """What is known of every run."""
+        return [_kept(row)[0] for row in self._read(_RUNS)]
+
+    def decisions(self, run_id: str) -> list[Decision]:
+        """The decisions of one run, in order.
+
+        Raises:
+            JournalError: they cannot be read, or one is missing.
+        """
+        rows = self._read(_DECISIONS, run_id)
+        for expected, row in enumerate(rows, 1):
+            if row[0] != expected:
+                raise refusals.damaged(f"{self.file}, run {run_id}", f"decision {expected} is missing")
+        return [
+            Decision(turn, sender, receiver, label, bytes(payload), tokens)
+            for _, turn, sender, receiver, label, payload, tokens in rows
+        ]
+
+    @property
+    def log_size(self) -> int:
+        """Bytes of the log that is not in the database yet, at most."""
+        try:
+            return self.file.with_name(self.file.name + "-wal").stat().st_size
+        except OSError:
+            return 0
+
+    def checkpoint(self) -> None:
+        """Bring the log into the database, as far as no reader is in the way. A failure loses nothing but time."""
+        if self._connection is None:
+            return
+        with self.locks.mutex():
+            try:
+                self._connection.execute("PRAGMA busy_timeout = 0").fetchall()
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                self._connection.execute(f"PRAGMA busy_timeout = {BUSY_LIMIT * 1000:.0f}").fetchall()
+            except Exception:
+                # The log holds everything; but this connection is not to be trusted any more.
+                self.abandon()
+
+    def abandon(self) -> None:
+        """Let go of the connection; what it may have left undone is seen by the next one."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            # It has failed already, and may fail to close.
+            with contextlib.suppress(Exception):
+                connection.close()
+
+    def close(self) -> None:
+        """Let go of the database and of all locks."""
+        self.abandon()
+        if self._locks is not None:
+            self._locks.close()
+            self._locks = None
+
+    # --- within a transaction ---
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[Connection]:
+        """A transaction; what fails in it fails it, and the connection with it.
+
+        Raises:
+            _Undone: nothing of it was written.
+            JournalError: whether it was written is not known, or the file cannot be used.
+        """
+        with self.locks.mutex():
+            try:
+                connection = self._open()
+                connection.execute("BEGIN IMMEDIATE")
+                yield connection
+            except JournalError:
+                raise
+            except Exception as error:
+                self.abandon()
+                raise _Undone(error) from error
+            try:
+                connection.execute("COMMIT")
+            except Exception as error:
+                self.abandon()
+                raise refusals.unkept(str(self.file), error) from error
+
+    def _all_of(self, writes: Sequence[Write]) -> list[JournalError | None]:
+        with self._transaction() as connection:
+            return [self._write(connection, write) for write in writes]
+
+    def _alone(self, write: Write) -> JournalError | None:
+        try:
+            return self._all_of([write])[0]
+        except _Undone as error:
+            return refusals.unkept(f"run {write.owner.run}, {self.file}", error.cause)
+        except JournalError as error:
+            return error
+
+    def _write(self, connection: Connection, write: Write) -> JournalError | None:
+        owner = write.owner
+        if isinstance(write, End):
+            self._begin_run(connection, owner)
+            connection.execute(_END, (write.ending, owner.run, owner.epoch))
+            return None
+        if write.is_first:
+            self._begin_run(connection, owner)
+            connection.execute(_END, ("", owner.run, owner.epoch))
+        row = (write.place, *write.decision, self._now(), owner.run, owner.epoch)
+        return None if connection.execute(_APPEND, row).fetchall() else refusals.taken_over(owner.run)
+
+    def _begin_run(self, connection: Connection, owner: Owner) -> None:
+        connection.execute(_BEGIN_RUN, (owner.run, owner.protocol, owner.about, self._now()))
+
+    # --- the connection ---
+
+    def _read(self, sql: str, *parameters: object) -> Sequence[Any]:
+        try:
+            if self._connection is None:
+                with self.locks.mutex():
+                    self._open()
+            assert self._connection is not None
+            return self._connection.execute(sql, parameters).fetchall()
+        except JournalError:
+            raise
+        except Exception as error:
+            self.abandon()
+            raise refusals.damaged(str(self.file), f"{type(error).__name__}: {error}") from error
+
+    def _open(self) -> Connection:
+        if self._connection is None:
+            connection = self._connection = self._connected()
+            try:
+                self._prepare(connection)
+            except JournalError:
+                self.abandon()
+                raise
+            except Exception as error:
+                self.abandon()
+                raise refusals.foreign(str(self.file), f"{type(error).__name__}: {error}") from error
+        return self._connection
+
+    def _connected(self) -> Connection:
+        try:
+            # Only a file that is new is opened here: closing any descriptor of a database frees SQLite's locks on it.
+            os.close(os.open(self.file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            directory = os.open(self.file.parent, os.O_RDONLY | os.O_DIRECTORY)
+            os.fsync(directory)
+            os.close(directory)
+        except FileExistsError:
+            pass
+        return self._connect(self.file)
+
+    def _prepare(self, connection: Connection) -> None:
+        [(application,)] = connection.execute("PRAGMA application_id").fetchall()
+        [(version,)] = connection.execute("PRAGMA user_version").fetchall()
+        [(tables,)] = connection.execute("SELECT COUNT(*) FROM sqlite_schema").fetchall()
+        if tables and application != APPLICATION:
+            raise refusals.foreign(str(self.file), "it is the database of another program")
+        if version > VERSION:
+            raise refusals.foreign(str(self.file), f"its version is {version}, and this partyctl reads {VERSION}")
+        connection.execute("PRAGMA journal_mode = WAL").fetchall()
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA wal_autocheckpoint = 0").fetchall()
+        if not tables:
+            connection.execute("BEGIN IMMEDIATE")
+            for statement in _SCHEMA.strip().rstrip(";").split(";"):
+                connection.execute(statement)
+            connection.execute("COMMIT")
+
+
+def _kept(row: Sequence[Any]) -> tuple[Kept, int]:
+    run, protocol, epoch, about, ending, decisions, changed = row
+    return Kept(run, protocol, decisions, changed, ending, json.loads(about)), epoch
+
+
+def about_text(about: Mapping[str, str]) -> str:
+    """How `about` is kept."""
+    return json.dumps(dict(about))

@@ -1,0 +1,203 @@
+"""A journal of SQLite databases: what a host and `partyctl run` keep their runs in."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from pathlib import Path
+from zlib import crc32
+
+from partyctl_actors.errors import JournalError
+from partyctl_actors.journals import refusals
+from partyctl_actors.journals.archive import NOTHING, Archive, Kept
+from partyctl_actors.journals.commits import Commits
+from partyctl_actors.journals.interface import Decision, Record
+from partyctl_actors.journals.locks import place_of
+from partyctl_actors.journals.shard import BUSY_LIMIT, Append, Connect, Connection, End, Owner, Shard, about_text
+
+SHARDS = 16
+
+THREADS = 4
+"""Threads for slow commits; syncs of several files at once cost a disk little more than one."""
+
+
+def connect(file: Path) -> Connection:
+    """The connection that a shard has unless it is given another."""
+    return sqlite3.connect(file, timeout=BUSY_LIMIT, isolation_level=None, check_same_thread=False)
+
+
+class SqliteJournal(Archive):
+    """Keeps runs in 16 SQLite databases of one directory, for any number of processes at once.
+
+    Every decision is synced to the disk before it is delivered; what many runs decide at once costs one sync. While a
+    record is open, a lock of the kernel keeps others out; it goes with the process. Usable from any thread.
+
+    Args:
+        directory: where the databases are; made if missing. Files are readable by their owner alone.
+        connect: opens a database, for tests that want to see or to fail what reaches the disk.
+        now: the time of day, in seconds since 1970.
+
+    Raises:
+        JournalError: the directory cannot be made.
+    """
+
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        *,
+        connect: Connect = connect,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self.path = Path(directory)
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise JournalError(
+                "A journal's directory cannot be made", where=str(self.path), why=error.strerror or str(error)
+            ) from error
+        files = [self.path / f"runs-{number:02}.sqlite" for number in range(SHARDS)]
+        self._commits = [Commits(Shard(file, connect, now), self._threads) for file in files]
+        self._pool: ThreadPoolExecutor | None = None
+        self._guard = threading.Lock()
+
+    def open(
+        self, run_id: str, protocol_id: str, *, about: Mapping[str, str] = NOTHING, take_over: bool = False
+    ) -> Record:
+        """See `Archive.open`.
+
+        Args:
+            run_id, protocol_id, about: as there.
+            take_over: become the record's owner though another may still write it: whatever that one decides from now
+                on is refused to it, and not delivered.
+        """
+        wanted = Owner(run_id, protocol_id, 0, about_text(about))
+        commits = self._commits[shard_of(run_id)]
+        owner, decisions = commits.do(lambda shard: _own(shard, wanted, take_over))
+        return _SqliteRecord(commits, owner, decisions)
+
+    def runs(self) -> Sequence[Kept]:
+        """See `Archive.runs`."""
+        found = [kept for commits in self._commits for kept in commits.do(lambda shard: shard.runs())]
+        return sorted(found, key=lambda kept: -kept.changed)
+
+    def read(self, run_id: str) -> tuple[Kept, Sequence[Decision]]:
+        """See `Archive.read`."""
+
+        def reading(shard: Shard) -> tuple[Kept, Sequence[Decision]]:
+            found = shard.kept(run_id)
+            if found is None:
+                raise refusals.unknown(run_id, str(self.path))
+            return found[0], shard.decisions(run_id)
+
+        return self._commits[shard_of(run_id)].do(reading)
+
+    def create(
+        self, run_id: str, protocol_id: str, decisions: Sequence[Decision], about: Mapping[str, str] = NOTHING
+    ) -> None:
+        """See `Archive.create`."""
+        owner = Owner(run_id, protocol_id, 0, about_text(about))
+        self._commits[shard_of(run_id)].do(lambda shard: shard.create(owner, decisions))
+
+    def close(self) -> None:
+        """Let go of the databases; they are opened again when they are needed. Closes no record."""
+        for commits in self._commits:
+            commits.do(lambda shard: shard.abandon())
+        with self._guard:
+            pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.shutdown()
+
+    def _threads(self) -> Executor:
+        with self._guard:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(THREADS, "partyctl-journal")
+            return self._pool
+
+
+class _SqliteRecord:
+    def __init__(self, commits: Commits, owner: Owner, decisions: Sequence[Decision]) -> None:
+        self._commits = commits
+        self._owner = owner
+        self._place = len(decisions)
+        self._earlier = decisions
+        self._under_way: asyncio.Future[None] | None = None
+        self._is_open = True
+        self._is_sound = True
+
+    def append(self, decision: Decision) -> asyncio.Future[None] | None:
+        if not self._is_open or not self._came_through():
+            raise refusals.closed(self._owner.run)
+        self._place += 1
+        is_first = self._place == len(self._earlier) + 1
+        try:
+            self._under_way = self._commits.append(Append(self._owner, self._place, decision, is_first))
+        except JournalError:
+            self._is_sound = False
+            raise
+        return self._under_way
+
+    def decisions(self) -> Sequence[Decision]:
+        if self._place == len(self._earlier):
+            return self._earlier
+        return self._commits.do(lambda shard: shard.decisions(self._owner.run))
+
+    def close(self, ending: str = "") -> None:
+        if not self._is_open:
+            return
+        self._is_open = False
+        if self._under_way is not None and not self._under_way.done():
+            # Nobody may find the record before what was appended is in it.
+            self._commits.settle()
+        if ending:
+            self._commits.end(End(self._owner, ending))
+        self._commits.let_go(self._owner)
+
+    def _came_through(self) -> bool:
+        """Whether all that was appended is kept: after a failure the end of the record is unknown."""
+        last, self._under_way = self._under_way, None
+        if last is not None and (not last.done() or last.cancelled() or last.exception() is not None):
+            self._is_sound = False
+        return self._is_sound
+
+
+def shard_of(run_id: str) -> int:
+    """Which database a run is in."""
+    return crc32(run_id.encode("utf-8", "surrogatepass")) % SHARDS
+
+
+def _own(shard: Shard, wanted: Owner, take_over: bool) -> tuple[Owner, Sequence[Decision]]:
+    """Lock the record under its present epoch, then read it."""
+    try:
+        if take_over:
+            _known(shard, wanted)
+            shard.take_over(wanted)
+        while True:
+            owner = wanted._replace(epoch=_known(shard, wanted) or 0)
+            place = place_of(owner.run, owner.epoch)
+            if not shard.locks.try_lock(place):
+                raise refusals.held(wanted.run)
+            try:
+                known = _known(shard, wanted)
+                # Who takes a record over does not ask for the lock, so it may have happened meanwhile.
+                if (known or 0) == owner.epoch:
+                    return owner, () if known is None else tuple(shard.decisions(wanted.run))
+            except BaseException:
+                shard.locks.unlock(place)
+                raise
+            shard.locks.unlock(place)
+    except OSError as error:
+        raise refusals.unkept(str(shard.file), error) from error
+
+
+def _known(shard: Shard, wanted: Owner) -> int | None:
+    """The epoch of a record, None if there is none; it must be one of this protocol."""
+    found = shard.kept(wanted.run)
+    if found is None:
+        return None
+    refusals.check_protocol(wanted.run, found[0].protocol, wanted.protocol)
+    return found[1]
