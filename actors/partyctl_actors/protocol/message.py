@@ -24,7 +24,7 @@ from partyctl_actors.protocol.fields import FieldType, UnsupportedType, parse
 M = TypeVar("M", bound="Message")
 
 _CONFIG = ConfigDict(strict=True, extra="forbid")
-_RESERVED = frozenset({"label", "intent", "to_wire", "from_wire", "field_types"})
+_RESERVED = frozenset({"label", "intent", "to_wire", "from_wire", "field_types", "is_plain"})
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=False, field_specifiers=(dataclasses.field,))
@@ -35,6 +35,7 @@ class Message:
         label: the name of the class, by which a choice tells its branches apart.
         intent: the docstring, told to whoever authors the message.
         field_types: the name and type of every field, in order.
+        is_plain: whether no field can be changed from within, so that a message may be shared instead of copied.
 
     Raises:
         ProtocolError: at the definition of a class that cannot be a message.
@@ -44,6 +45,7 @@ class Message:
     label: ClassVar[str]
     intent: ClassVar[str]
     field_types: ClassVar[Mapping[str, FieldType]]
+    is_plain: ClassVar[bool]
 
     def __init__(self) -> None:
         raise ProtocolError("Message itself cannot be sent", fix="Declare class Ticket(Message): ... and make a Ticket")
@@ -149,6 +151,7 @@ def _define(cls: type[Message], scope: dict[str, Any]) -> None:
     cls.label = cls.__name__
     cls.intent = intent
     cls.field_types = kinds
+    cls.is_plain = all(kind.plain for kind in kinds.values())
 
 
 def _resolved(cls: type[Message], scope: dict[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ never more than the one track.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 from partyctl_actors.protocol.graph import Flow, Fork, Interaction, Join
@@ -49,6 +50,12 @@ class Marking(NamedTuple):
     fresh: tuple[Path, ...]
     unfolds: int
     over: bool
+
+
+@lru_cache(maxsize=4096)
+def alone(position: int) -> Marking:
+    """Where a run is that has come to an interaction on its one track."""
+    return Marking({(): position}, {}, ((),), 0, False)
 
 
 def begin(flow: Flow) -> Marking:

@@ -32,7 +32,7 @@ from partyctl_actors.payloads import unpack
 from partyctl_actors.protocol import tracks
 from partyctl_actors.protocol.graph import Arm, Interaction
 from partyctl_actors.protocol.message import Message
-from partyctl_actors.protocol.tracks import Marking, Path
+from partyctl_actors.protocol.tracks import Marking
 from partyctl_actors.runs.allowance import Excess, Spent, charge
 from partyctl_actors.runs.journal import Decision
 from partyctl_actors.runs.run_state import (
@@ -129,7 +129,7 @@ def _hear(state: State, event: Sent) -> Transition:
         return _stop(state, trouble, event.at)
     arm = asked.node.arms[event.label]
     try:
-        message = _message(arm, event.payload)
+        message = _message(arm, event.payload) if event.message is None else event.message
     # A message class is the user's own code: whatever its checks raise, the fields do not fit.
     except Exception as error:
         return _stop(state, Verdict(Ending.CONTENT, asked.grant.turn, event.role, f"{event.label}: {error}"), event.at)
@@ -138,8 +138,8 @@ def _hear(state: State, event: Sent) -> Transition:
     if event.tokens:
         spent = spent._replace(tokens=spent.tokens + event.tokens)
     commands: list[Command] = [Record(decision)]
-    if len(state.asked) == 1:
-        quick = _next(state, asked.path, arm.next, spent, Deliver(decision, message, None), event.at, commands)
+    if not asked.path:
+        quick = _next(state, arm.next, spent, decision, message, event.at, commands)
         if quick is not None:
             return quick, commands
     others = dict(state.asked)
@@ -149,9 +149,15 @@ def _hear(state: State, event: Sent) -> Transition:
 
 
 def _next(
-    state: State, path: Path, position: int, spent: Spent, delivery: Deliver, at: float, commands: list[Command]
+    state: State,
+    position: int,
+    spent: Spent,
+    decision: Decision,
+    message: Message,
+    at: float,
+    commands: list[Command],
 ) -> State | None:
-    """`_go_on` for what nearly every step is: nobody else is asked, and the track goes on to one more interaction.
+    """`_go_on` for what nearly every step is: there is one track, and it goes on to one more interaction.
 
     None if it is something else. It takes 2 us less, a tenth of what an interaction takes in one process.
     """
@@ -164,16 +170,16 @@ def _next(
         return None
     within = None if node.within is None else node.within.total_seconds()
     grant = Grant(turn, node.sender.name, node.receiver.name, within)
-    if grant.role == delivery.decision.receiver:
-        commands.append(Deliver(delivery.decision, delivery.message, grant))
+    if grant.role == decision.receiver:
+        commands.append(Deliver(decision, message, grant))
     else:
-        commands += (delivery, grant)
+        commands += (Deliver(decision, message, None), grant)
     due = None if within is None else at + within
     return State(
         plan,
         Phase.ASKING,
-        Marking({path: position}, state.marking.waiting, (path,), 0, False),
-        {grant.role: Asked(path, node, grant, due)},
+        tracks.alone(position),
+        {grant.role: Asked((), node, grant, due)},
         turn,
         charged,
         state.began,
@@ -312,7 +318,7 @@ def _flush(delivery: Deliver | None, commands: list[Command]) -> None:
         commands.append(delivery)
 
 
-def _recorded_arm(begun: Mapping[str, Asked], decision: Decision, turn: int) -> tuple[Path, Arm]:
+def _recorded_arm(begun: Mapping[str, Asked], decision: Decision, turn: int) -> tuple[tracks.Path, Arm]:
     """Where the decision was made, and what it was."""
     asked = begun.get(decision.sender)
     if asked is None or (decision.turn, decision.receiver) != (turn, asked.grant.receiver):

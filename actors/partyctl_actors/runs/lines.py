@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol, TypeAlias
 from partyctl_actors.runs import messages
 from partyctl_broker.exchange import check_payload
 from partyctl_broker.port import Bus, Mailbox
+from partyctl_broker.wire import PAYLOAD_MAX
 
 TURN: Final = 256
 """Calls made before other callbacks of the loop get their turn."""
@@ -106,13 +107,13 @@ class PostToConductor:
 
 
 class DirectLines:
-    """The lines of one run within one process. Nothing is packed; a call is made from the loop, never from within
-    `send`, so that two who answer each other do not grow a stack, and everybody else on the loop gets a turn.
+    """The lines of one run within one process. Nothing is packed, and the conductor is called at once. A role is called
+    from the loop, so that two who answer each other do not grow a stack, and everybody else on the loop gets a turn.
     """
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._calls: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
+        self._calls: deque[tuple[Callable[[Any], None], object]] = deque()
         self._scheduled = False
         self._conductor: ConductorEnd | None = None
         self._roles: dict[str, RoleEnd] = {}
@@ -133,17 +134,17 @@ class DirectLines:
         if end is not None:
             self._later(end.told, message)
         elif self._conductor is not None:
-            self._later(self._conductor.lost, name, "it is not there")
+            self._conductor.lost(name, "it is not there")
 
     def tell_conductor(self, name: str, message: messages.ToConductor) -> None:
         """See `ToConductor.send`."""
         if self._conductor is not None:
-            self._later(self._conductor.told, name, message)
+            self._conductor.told(name, message)
 
     def leave(self, name: str) -> None:
         """A role hung up."""
         if self._roles.pop(name, None) is not None and self._conductor is not None:
-            self._later(self._conductor.lost, name, "it was closed")
+            self._conductor.lost(name, "it was closed")
 
     def end(self) -> None:
         """The conductor hung up."""
@@ -152,8 +153,8 @@ class DirectLines:
             for end in self._roles.values():
                 self._later(end.lost, "it was closed")
 
-    def _later(self, call: Callable[..., None], *arguments: Any) -> None:
-        self._calls.append((call, arguments))
+    def _later(self, call: Callable[[Any], None], argument: object) -> None:
+        self._calls.append((call, argument))
         if not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self._turn)
@@ -164,8 +165,8 @@ class DirectLines:
             for _ in range(TURN):
                 if not calls:
                     break
-                call, arguments = calls.popleft()
-                call(*arguments)
+                call, argument = calls.popleft()
+                call(argument)
         finally:
             self._scheduled = bool(calls)
             if self._scheduled:
@@ -183,7 +184,7 @@ class _DirectToConductor:
         self._lines, self._name = lines, name
 
     def send(self, message: messages.ToConductor) -> None:
-        if isinstance(message, messages.Sent):
+        if isinstance(message, messages.Sent) and len(message.payload) > PAYLOAD_MAX:
             check_payload(message.payload, self._name)
         self._lines.tell_conductor(self._name, message)
 

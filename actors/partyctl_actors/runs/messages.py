@@ -3,7 +3,8 @@
 conductor -> role:  welcome, grant, deliver, recalled, cancel, end
 role -> conductor:  join, sent, failed, cancelled
 
-A message's own fields travel packed (`payloads`), so that a conductor forwards them as they came.
+A message's own fields travel packed (`payloads`), so that a conductor forwards them as they came. Within one process the
+message may ride along as it is (`message`), if it is plain; it never travels.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 import msgpack
 
+from partyctl_actors.protocol.message import Message
 from partyctl_base.errors import PartyError
 
 
@@ -47,6 +49,7 @@ class Sent(NamedTuple):
     label: str
     payload: bytes
     tokens: int
+    message: Message | None = None
 
 
 class Deliver(NamedTuple):
@@ -58,6 +61,7 @@ class Deliver(NamedTuple):
     payload: bytes
     granted: bool
     within: float | None
+    message: Message | None = None
 
 
 class Recalled(NamedTuple):
@@ -144,7 +148,7 @@ _ROWS: dict[str, frozenset[tuple[type, ...]]] = {
 def encode(message: RunMessage) -> bytes:
     """The bytes of a message."""
     name, keys = _KEYS[type(message)]
-    packed = msgpack.packb(dict(zip(keys, (name, *message), strict=True)), unicode_errors="surrogatepass")
+    packed = msgpack.packb(dict(zip(keys, (name, *message), strict=False)), unicode_errors="surrogatepass")
     assert isinstance(packed, bytes)
     return packed
 

@@ -11,7 +11,7 @@ import contextlib
 import inspect
 
 from partyctl_actors.errors import ConformanceError, DeadlineExceeded, SelectionError, SessionError
-from partyctl_actors.participants.interface import Meter, Offer, Player
+from partyctl_actors.participants.interface import BasePlayer, Meter, Offer, Player
 from partyctl_actors.payloads import pack, unpack
 from partyctl_actors.protocol.message import Message
 from partyctl_actors.protocol.projection import EndState, ReceiveState, SendState, View, project
@@ -64,6 +64,7 @@ class RoleActor:
         self._run_id = run_id
         self._protocol = protocol
         self._player = player
+        self._hears = getattr(type(player), "hear", None) is not BasePlayer.hear
         self._meter = meter or Meter()
         self._view = view or project(protocol, role)
         self._limits = limits or Limits()
@@ -163,9 +164,12 @@ class RoleActor:
             or delivery.label not in state.arms
         ):
             raise self._refusal(f"delivered {delivery.label} from {delivery.sender}")
-        message = self._protocol.messages[delivery.label].from_wire(unpack(delivery.payload))
+        message = delivery.message
+        if message is None:
+            message = self._protocol.messages[delivery.label].from_wire(unpack(delivery.payload))
         self._position = state.arms[delivery.label]
-        self._player.hear(Envelope(state.sender, self.role, message))
+        if self._hears:
+            self._player.hear(Envelope(state.sender, self.role, message))
         if delivery.granted:
             self._ask(delivery.turn + 1, delivery.within)
 
@@ -189,13 +193,14 @@ class RoleActor:
 
     def _ask(self, turn: int, within: float | None) -> None:
         self._turn = turn
-        if not isinstance(self._view.states[self._position], SendState) or self._authoring is not None:
+        state = self._view.states[self._position]
+        if not isinstance(state, SendState) or self._authoring is not None:
             raise self._refusal("granted the turn")
-        began = self._loop.time()
-        authored = self._player.author(self._offer())
+        began = None if within is None else self._loop.time()
+        authored = self._player.author(self._offer(state))
         if isinstance(authored, Message):
             # A player that answers at once cannot be interrupted, so its time is checked afterwards.
-            if within is not None and self._loop.time() - began > within:
+            if within is not None and began is not None and self._loop.time() - began > within:
                 raise self._overdue(within)
             self._say(authored)
         elif inspect.isawaitable(authored):
@@ -225,7 +230,7 @@ class RoleActor:
     def _say(self, message: object) -> None:
         state = self._view.states[self._position]
         assert isinstance(state, SendState)
-        offer = self._offer()
+        offer = self._offer(state)
         if not isinstance(message, Message) or type(message) not in offer.messages:
             raise SelectionError(
                 f"{self.role} said what was not on offer",
@@ -235,13 +240,13 @@ class RoleActor:
             )
         self._position = state.arms[message.label]
         tokens = self._meter.take()
-        self._send(messages.Sent(self._turn, state.receiver.name, message.label, pack(message.to_wire()), tokens))
+        shared = message if message.is_plain else None
+        payload = pack(message.to_wire())
+        self._send(messages.Sent(self._turn, state.receiver.name, message.label, payload, tokens, shared))
 
-    def _offer(self) -> Offer:
+    def _offer(self, state: SendState) -> Offer:
         offer = self._offers.get(self._position)
         if offer is None:
-            state = self._view.states[self._position]
-            assert isinstance(state, SendState)
             kinds = tuple(self._protocol.messages[label] for label in state.arms)
             offer = self._offers[self._position] = Offer(self.role, state.receiver, kinds)
         return offer
@@ -251,10 +256,12 @@ class RoleActor:
         self._fail(self._overdue(within))
 
     def _overdue(self, within: float) -> DeadlineExceeded:
+        state = self._view.states[self._position]
+        assert isinstance(state, SendState)
         return DeadlineExceeded(
             f"{self.role} did not speak in time",
             where=self._place(),
-            why=f"it had {within:g} s to say {_labels(self._offer())}",
+            why=f"it had {within:g} s to say {_labels(self._offer(state))}",
             fix="Give the step a longer within=",
         )
 

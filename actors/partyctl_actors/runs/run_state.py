@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import Enum
+from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
 from partyctl_actors.protocol.graph import Flow, Interaction
@@ -16,7 +16,7 @@ from partyctl_actors.runs.messages import Failed as Report
 from partyctl_actors.runs.verdict import Verdict
 
 
-class Phase(Enum):
+class Phase(StrEnum):
     """Where a run stands."""
 
     OPENING = "opening"
@@ -52,6 +52,7 @@ class Sent(NamedTuple):
     payload: bytes
     tokens: int
     at: float
+    message: Message | None = None
 
 
 class Failed(NamedTuple):

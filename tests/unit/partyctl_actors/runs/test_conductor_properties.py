@@ -80,6 +80,7 @@ EVENTS = st.one_of(
         st.sampled_from([TEXT, pack({}), b"\xc1"]),
         st.integers(-1, 5),
         st.just(0.0),
+        st.none(),
     ),
     st.builds(Failed, st.sampled_from("ABX"), st.just(messages.Failed(1, "E", "e", "", "", "", "")), st.just(0.0)),
     st.builds(Garbled, st.sampled_from("ABX"), st.just("?"), st.just(0.0)),
