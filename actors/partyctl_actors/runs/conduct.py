@@ -168,8 +168,7 @@ class Conductor:
         """A role said something."""
         at = self._loop.time()
         if isinstance(message, messages.Sent):
-            turn, receiver, label, payload, tokens, shared = message
-            self._feed(Sent(role, turn, receiver, label, payload, tokens, at, shared))
+            self._feed(Sent(role, *message, at))
         elif isinstance(message, messages.Join):
             self._feed(Joined(role, message.protocol, at))
         elif isinstance(message, messages.Failed):
@@ -227,11 +226,11 @@ class Conductor:
     def _step(self, event: Event) -> None:
         before = self._state
         self._state, commands = step(before, event)
-        for command in commands:
         self._go_through(iter(commands), before)
 
     def _go_through(self, commands: Iterator[Command], before: State) -> None:
         """Carry out what a step said, up to its end or to a decision that is not durable yet."""
+        for command in commands:
             try:
                 if isinstance(command, Keep):
                     kept = self._record.append(command.decision)
@@ -250,7 +249,6 @@ class Conductor:
                 self._not_kept(error, before)
                 return
 
-    def _carry_out(self, command: Command) -> None:
     def _kept(self, kept: asyncio.Future[None], commands: Iterator[Command], before: State) -> None:
         """The decision is durable, or never will be."""
         self._keeping = None
@@ -271,6 +269,7 @@ class Conductor:
         self._state = before
         self._events.appendleft(Unrecorded(str(error) or type(error).__name__, self._loop.time()))
 
+    def _carry_out(self, command: Command) -> None:
         if isinstance(command, Deliver):
             self._deliver(command)
         elif isinstance(command, Grant):
@@ -294,8 +293,7 @@ class Conductor:
         grant = command.grant
         self._log.append(sender, receiver, label, payload)
         within = None if grant is None else grant.within
-        shared = command.message if command.message.is_plain else None
-        self._send(receiver, messages.Deliver(turn, sender, label, payload, grant is not None, within, shared))
+        self._send(receiver, messages.Deliver(turn, sender, label, payload, grant is not None, within))
         if self._on_event is not None:
             envelope = Envelope(Role(sender), Role(receiver), command.message)
             self._on_event(Delivered(self.run_id, turn, envelope, turn <= len(self._state.plan.recorded)))
@@ -324,13 +322,13 @@ class Conductor:
         if not self._over.done():
             self._over.set_result(None)
 
-    def _send(self, role: str, message: messages.ToRole) -> None:
-        assert self._line is not None
     def _ending(self) -> str:
         """How the run ended, for its record; "" as long as it has not."""
         error = None if self.verdict is None else error_of(self.verdict, self.run_id)
         return str(error) if error is not None else "complete" if self.verdict is not None else ""
 
+    def _send(self, role: str, message: messages.ToRole) -> None:
+        assert self._line is not None
         self._line.send(role, message)
 
     # --- time ---
