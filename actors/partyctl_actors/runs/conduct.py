@@ -168,7 +168,8 @@ class Conductor:
         """A role said something."""
         at = self._loop.time()
         if isinstance(message, messages.Sent):
-            self._feed(Sent(role, *message, at))
+            turn, receiver, label, payload, tokens, shared = message
+            self._feed(Sent(role, turn, receiver, label, payload, tokens, at, shared))
         elif isinstance(message, messages.Join):
             self._feed(Joined(role, message.protocol, at))
         elif isinstance(message, messages.Failed):
@@ -293,7 +294,8 @@ class Conductor:
         grant = command.grant
         self._log.append(sender, receiver, label, payload)
         within = None if grant is None else grant.within
-        self._send(receiver, messages.Deliver(turn, sender, label, payload, grant is not None, within))
+        shared = command.message if command.message.is_plain else None
+        self._send(receiver, messages.Deliver(turn, sender, label, payload, grant is not None, within, shared))
         if self._on_event is not None:
             envelope = Envelope(Role(sender), Role(receiver), command.message)
             self._on_event(Delivered(self.run_id, turn, envelope, turn <= len(self._state.plan.recorded)))
