@@ -4,6 +4,7 @@ A complaint is noted and reading goes on, so that one look at a file finds all t
 """
 
 import difflib
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -98,13 +99,26 @@ class Table:
         """True or false."""
         return self._typed(key, bool)
 
-    def count(self, key: str) -> int | None:
-        """A whole number, 1 or more."""
+    def count(self, key: str, *, least: int = 1) -> int | None:
+        """A whole number, `least` or more."""
         value = self._typed(key, int)
-        if value is not None and value < 1:
-            self.complain(key, f"must be 1 or more, not {value}")
+        if value is not None and value < least:
+            self.complain(key, f"must be {least} or more, not {value}")
             return None
         return value
+
+    def seconds(self, key: str) -> float | None:
+        """A number of seconds, whole or not, more than 0."""
+        value = self.values.get(key)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            self.complain(key, f"must be a number, not {_kind(value)}")
+        elif not 0 < value < math.inf:
+            self.complain(key, f"must be a number of seconds, more than 0, not {value}")
+        else:
+            return float(value)
+        return None
 
     def texts(self, key: str) -> tuple[str, ...] | None:
         """An array of strings."""

@@ -86,6 +86,21 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class Restarts:
+    """How often a part of the party that dies is started again before it is given up.
+
+    Attributes:
+        intensity: restarts within the period; 0 gives up at the first death.
+        period: seconds.
+        same_deaths: deaths in a row before it was ready, of one cause, after which it is given up.
+    """
+
+    intensity: int = 5
+    period: float = 60.0
+    same_deaths: int = 3
+
+
+@dataclass(frozen=True, slots=True)
 class Listen:
     """Where peers beyond this machine come in, by a key: `tcp://ADDRESS:PORT`, port 0 for any."""
 
@@ -101,6 +116,7 @@ class PartyConfig:
     defaults: Defaults = Defaults()
     roles: Mapping[str, RoleConfig] = field(default_factory=dict)
     limits: Limits = Limits()
+    restarts: Restarts = Restarts()
     listen: Listen | None = None
     source: Path | None = None
 
@@ -130,7 +146,7 @@ def examine(text: str, source: Path, resolve: Resolve) -> tuple[PartyConfig, lis
     """
     read = document(text, source)
     root = read.root
-    root.only("party", "defaults", "roles", "limits", "listen")
+    root.only("party", "defaults", "roles", "limits", "restarts", "listen")
     name, nodes = DEFAULT_PARTY, None
     if party := root.table("party"):
         party.only("name", "nodes")
@@ -147,6 +163,7 @@ def examine(text: str, source: Path, resolve: Resolve) -> tuple[PartyConfig, lis
         defaults=defaults,
         roles={role.name: role for role in cast if role is not None},
         limits=_limits(root.table("limits")),
+        restarts=_restarts(root.table("restarts")),
         listen=_listen(root.table("listen")),
         source=source,
     )
@@ -283,6 +300,19 @@ def _limits(table: Table | None) -> Limits:
         return Limits()
     table.only("runs", "workers")
     return Limits(table.count("runs") or Limits().runs, table.count("workers") or Limits().workers)
+
+
+def _restarts(table: Table | None) -> Restarts:
+    usual = Restarts()
+    if table is None:
+        return usual
+    table.only("intensity", "period", "same_deaths")
+    intensity, period = table.count("intensity", least=0), table.seconds("period")
+    return Restarts(
+        usual.intensity if intensity is None else intensity,
+        usual.period if period is None else period,
+        table.count("same_deaths") or usual.same_deaths,
+    )
 
 
 def _listen(table: Table | None) -> Listen | None:

@@ -8,6 +8,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import date, datetime
 from datetime import time as clock_time
 
@@ -28,6 +29,7 @@ def resolved(config: PartyConfig) -> Map:
         "defaults": {"confinement": config.defaults.confinement or "none"},
         "roles": {name: _role(role) for name, role in config.roles.items()},
         "limits": {"runs": config.limits.runs, "workers": config.limits.workers},
+        "restarts": asdict(config.restarts),
         "listen": {"url": config.listen.url if config.listen else None},
     }
 

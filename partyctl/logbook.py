@@ -38,6 +38,10 @@ _LINE_COST = 200
 _WRITERS_MAX = 4096
 """Processes whose rate is remembered; each worker is one, and their number in a party's life has no bound."""
 
+_PARTY_EVENTS = ("starting", "ready", "draining", "stopped", "gave_up")
+_LAST_EVENTS = 10_000
+"""How far back the end of a party is looked for; after it only the ends of its runs are told."""
+
 Now = Callable[[], float]
 
 
@@ -54,6 +58,14 @@ def logs_reader(party: str) -> Reader:
 def events_reader(party: str) -> Reader:
     """Reads the events of `party`. Raises PathError as `state_directory` does."""
     return Reader(state_directory(party) / EVENTS)
+
+
+def last_give_up(party: str) -> Map | None:
+    """The event with which the party gave up, if it was the last thing that happened to it. Raises as above."""
+    for event in events_reader(party).newest(_LAST_EVENTS):
+        if event.get("subject") == "party" and event.get("kind") in _PARTY_EVENTS:
+            return event if event["kind"] == "gave_up" else None
+    return None
 
 
 class Logs:

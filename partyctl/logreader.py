@@ -68,6 +68,17 @@ class Reader:
             if (self._number, self._offset) == before and not wait():
                 return
 
+    def newest(self, limit: int) -> Iterator[Map]:
+        """What is in the book, newest first, at most `limit` records; no more of it is read than is taken."""
+        left = limit
+        for number in reversed(segments(self._directory)):
+            for line in reversed(_tail(segment_path(self._directory, number), 0).splitlines()):
+                if left == 0:
+                    return
+                if (record := _record(line)) is not None:
+                    left -= 1
+                    yield record
+
     def names(self) -> set[str]:
         """The roles and processes the book speaks of."""
         keys = ("role", "process", "subject")
@@ -111,4 +122,6 @@ def _record(line: bytes) -> Map | None:
 def _wanted(record: Map, since: str, role: str | None) -> bool:
     if since and str(record.get("time")) < since:
         return False
-    return role is None or role in (record.get("role"), record.get("process"), record.get("subject"))
+    names = (record.get("role"), record.get("process"), record.get("subject"))
+    # All nodes are one name to who does not know which of them it was.
+    return role is None or role in names or any(str(name).startswith(f"{role}/") for name in names)

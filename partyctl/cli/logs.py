@@ -4,7 +4,8 @@ Every line is led by its time and by the role, or the process, that wrote it. A 
 ended, and so are lines that are missing. It makes no difference whether the party runs: the lines are in its state
 directory, at most 32 MiB of them, with secrets masked.
 
-NAME is a role, or a process as `partyctl status` lists them. --follow goes on until Ctrl-C, over restarts of the party.
+NAME is a role, or a process as `partyctl status` lists them; `node` is all nodes. --follow goes on until Ctrl-C, over
+restarts of the party.
 
 --json gives one object a line: schema_version, time (RFC 3339, UTC), process, stream and text, and where they are known
 role, run and cut, the number of characters left out; of a mark instead of a stream: mark (restarted, dropped) and its
@@ -27,7 +28,7 @@ from partyctl.logbook import logs_reader
 from partyctl.logreader import Reader
 from partyctl_base.errors import PartyError
 
-PROCESSES = ("host", "broker", "launcher")
+PROCESSES = ("host", "broker", "launcher", "node")
 """Names that every party has."""
 
 

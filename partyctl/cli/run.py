@@ -31,8 +31,8 @@ def command(target: str, as_json: bool, file: Path | None, party: str | None) ->
     say which: FILE:NAME. If the party is up, its nodes run the session; otherwise this process does, with a private
     host for the workers it needs.
 
-    Ctrl-C cancels the run. Exit codes: 0 it ran to its end; 1 it failed; 7 the file, party.toml, the protocol or the
-    confinement is refused; 130 or 143 it was cancelled.
+    Ctrl-C cancels the run. Exit codes: 0 it ran to its end; 1 it failed; 4 the party's host does not answer, or is of
+    another version; 7 the file, party.toml, the protocol or the confinement is refused; 130 or 143 it was cancelled.
     """
     from partyctl.program import split_target
 

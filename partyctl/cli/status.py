@@ -3,6 +3,8 @@
 One table each for the processes, the workers and the runs. Memory is proportional: a page shared by n processes counts
 as one n-th in each. Workers show their confinement; `unconfined` means that a worker can do whatever you can.
 
+A party that gave up says so, with what it gave up, how often that died and how it died last, until the next `up`.
+
 --json gives one document with schema_version 1: times in RFC 3339 (UTC), durations in seconds, memory in bytes.
 
 Exit codes: without --check 0 whether the party runs or not. With --check 3 if it is not running, 6 if it is not ready
@@ -10,7 +12,7 @@ or a part or worker of it is in trouble. With and without it 4 if its host does 
 version of partyctl, or cannot be looked for.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -19,8 +21,10 @@ from partyctl.cli.options import chosen_party, party_options
 from partyctl.cli.output import duration, emit, emit_json, emit_table, printable, size
 from partyctl.control import connect, owner
 from partyctl.errors import ExitCode, HostError, NotAnswering, NotRunning, Unknown, VersionSkew, exit_code
+from partyctl.logbook import last_give_up
 from partyctl.maps import Map, maps
 from partyctl.masking import masked_value
+from partyctl_base.errors import PartyError
 
 SCHEMA_VERSION = 1
 
@@ -40,10 +44,13 @@ def command(file: Path | None, party: str | None, as_json: bool, check: bool) ->
     try:
         document = fetch(name)
     except NotRunning as error:
+        gave_up = given_up(name)
         if as_json:
-            emit_json(absent(name, "not running", None))
+            emit_json(absent(name, "gave up" if gave_up else "not running", None, gave_up))
         else:
             emit(f"party {name}: not running")
+            for each in gave_up:
+                emit(f"! it gave up at {_text(each, 'time')}: {_text(each, 'why')}")
         return exit_code(error) if check else 0
     except NotAnswering as error:
         if as_json:
@@ -81,9 +88,31 @@ def fetch(party: str) -> Map:
     return document
 
 
-def absent(party: str, state: str, pid: int | None) -> Map:
+def given_up(party: str) -> list[Map]:
+    """Why a party that is not running is not, if it gave up; empty if it did not, or nothing can be known of it."""
+    try:
+        event = last_give_up(party)
+    except PartyError:
+        return []
+    if event is None:
+        return []
+    fields = _map(event.get("fields"))
+    about: Map = {"time": event.get("time"), "part": fields.get("part", "party"), "why": event.get("cause")}
+    return [about | {key: fields.get(key) for key in ("deaths", "period", "last_cause")}]
+
+
+def absent(party: str, state: str, pid: int | None, gave_up: Sequence[Map] = ()) -> Map:
     """The document of a party that says nothing itself, in the shape of one that does."""
-    nothing: Map = {"listen": None, "broker": None, "launcher": None, "nodes": [], "workers": [], "runs": []}
+    nothing: Map = {
+        "gave_up": list(gave_up),
+        "books": {},
+        "listen": None,
+        "broker": None,
+        "launcher": None,
+        "nodes": [],
+        "workers": [],
+        "runs": [],
+    }
     about: Map = {"started": None, "uptime": None, "state": state, "confinement": None}
     return {"schema_version": SCHEMA_VERSION, "party": party, "pid": pid} | about | nothing
 
@@ -97,6 +126,9 @@ def troubles(document: Mapping[str, object]) -> list[str]:
         state = part.get("state") if isinstance(part, dict) else "missing"
         if state not in _HEALTHY_PARTS:
             found.append(f"{name} is {state}")
+    found += [f"{each.get('part')} is given up: {each.get('why')}" for each in maps(document.get("gave_up"))]
+    books = _map(document.get("books"))
+    found += [f"{name} are not kept: {trouble}" for name, trouble in books.items() if trouble]
     listen = _map(document.get("listen"))
     if listen and listen.get("state") != "listening":
         cause = listen.get("last_cause")

@@ -56,9 +56,19 @@ class Restart:
 
 @dataclass(frozen=True, slots=True)
 class GiveUp:
-    """Do not start it again; `why` says what was tried and what the last cause was."""
+    """Do not start it again.
+
+    Attributes:
+        why: what was tried and what the last cause was, for people.
+        deaths: how often it died.
+        period: seconds within which; None if not time was the reason, but one cause, or a start that hung.
+        last: how it ended last.
+    """
 
     why: str
+    deaths: int
+    period: float | None
+    last: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +84,11 @@ class Deaths:
         alike = self.at_start if self.at_start[:1] == (death.cause,) else ()
         after = Deaths(recent[-policy.intensity - 1 :], () if death.was_ready else (*alike, death.cause))
         if len(after.at_start) >= policy.same_deaths:
-            return after, GiveUp(
-                f"it died {len(after.at_start)} times in a row before it was ready, always: {death.cause}"
-            )
+            times = len(after.at_start)
+            why = f"it died {times} times in a row before it was ready, always: {death.cause}"
+            return after, GiveUp(why, times, None, death.cause)
         if len(recent) > policy.intensity:
-            tried = f"restarted {policy.intensity} times within {policy.period:g} s" if policy.intensity else "it died"
-            return after, GiveUp(f"{tried}; last cause: {death.cause}")
+            often = f"it died {len(recent)} times within {policy.period:g} s" if policy.intensity else "it died"
+            return after, GiveUp(f"{often}; last cause: {death.cause}", len(recent), policy.period, death.cause)
         wait = min(policy.longest_wait, policy.first_wait * 2 ** (len(recent) - 1))
         return after, Restart(wait * (1 + death.jitter / 4))

@@ -5,10 +5,11 @@ host alone. The host is a child subreaper: a child it did not start is the orpha
 """
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from partyctl.errors import HostError
@@ -17,6 +18,16 @@ from partyctl_base.aio import AsyncChannel
 from partyctl_base.channel import Channel, ChannelClosed
 from partyctl_base.process import children
 from partyctl_confinement import reaper
+from partyctl_confinement.tail import Tail
+
+LAST_LINES = 2048
+"""Bytes of what a child wrote last that its death may quote a line of."""
+
+_PIECE = 64 * 1024
+_PIECES = 16
+"""A pipe holds one piece; more than so many is somebody who goes on writing after the child's end."""
+
+Wrote = Callable[[str, bytes], None]
 
 KILL_LIMIT = 5.0
 """Seconds until a killed child must be gone; only one that waits in the kernel takes longer, and is left to it."""
@@ -33,6 +44,7 @@ class Child:
         exited: its exit code, as `os.waitstatus_to_exitcode` gives it; wait for it shielded, many do.
         ready: set when it said so.
         launcher: the launcher it was lent, if it is a node.
+        wrote: the last of what it wrote to its standard output and error, if that is read here.
     """
 
     name: str
@@ -41,6 +53,7 @@ class Child:
     exited: asyncio.Future[int]
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     launcher: "Child | None" = None
+    wrote: Tail = field(default_factory=lambda: Tail(LAST_LINES))
     _asked: dict[str, list[asyncio.Future[Map]]] = field(default_factory=dict)
 
     async def send(self, message: Mapping[str, object], fds: Sequence[int] = ()) -> None:
@@ -82,6 +95,11 @@ class Child:
                 answer.set_result(message)
         waiting.clear()
 
+    def last_line(self) -> str:
+        """The last line it wrote; empty if it wrote none."""
+        lines = self.wrote.bytes().decode("utf-8", "replace").split("\n")
+        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
     def kill(self) -> None:
         """SIGKILL, if it still runs."""
         if not self.exited.done():
@@ -100,10 +118,17 @@ class Child:
 
 
 class Children:
-    """Starts children and collects their exits. Needs a running event loop on the main thread."""
+    """Starts children and collects their exits. Needs a running event loop on the main thread.
 
-    def __init__(self) -> None:
+    Args:
+        wrote: called with a child's name and a piece of what it wrote to its standard output and error, and with b"" at
+            the end of it. None: the children write where the host writes.
+    """
+
+    def __init__(self, wrote: Wrote | None = None) -> None:
         self._loop = asyncio.get_running_loop()
+        self._wrote = wrote
+        self._outputs: dict[Child, int] = {}
         self._known: dict[int, Child] = {}
         self._loop.add_signal_handler(signal.SIGCHLD, self._collect)
 
@@ -121,16 +146,28 @@ class Children:
         ours, theirs = Channel.pair()
         fd = theirs.fileno()
         argv = [sys.executable, "-P", "-m", module, "--control-fd", str(fd), "--host-pid", str(os.getpid()), *arguments]
+        actions: list[tuple[int, ...] | tuple[int, int, str, int, int]]
         actions = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0), (os.POSIX_SPAWN_DUP2, fd, fd)]
         env = os.environ if environment is None else environment
-        try:
-            pid = os.posix_spawn(sys.executable, argv, env, file_actions=actions, setsid=True)
-        except OSError as error:
-            ours.close()
-            raise HostError(f"the {name} could not be started", why=error.strerror or str(error)) from error
-        finally:
-            theirs.close()
+        with contextlib.ExitStack() as failed, contextlib.ExitStack() as started:
+            failed.callback(ours.close)
+            started.callback(theirs.close)
+            output = -1
+            try:
+                if self._wrote is not None:
+                    output, writing = os.pipe2(os.O_CLOEXEC)
+                    failed.callback(os.close, output)
+                    started.callback(os.close, writing)
+                    actions += [(os.POSIX_SPAWN_DUP2, writing, 1), (os.POSIX_SPAWN_DUP2, writing, 2)]
+                pid = os.posix_spawn(sys.executable, argv, env, file_actions=actions, setsid=True)
+            except OSError as error:
+                raise HostError(f"the {name} could not be started", why=error.strerror or str(error)) from error
+            failed.pop_all()
         child = self._known[pid] = Child(name, pid, AsyncChannel(ours), self._loop.create_future())
+        if output >= 0:
+            os.set_blocking(output, False)
+            self._outputs[child] = output
+            self._loop.add_reader(output, self._read, child)
         return child
 
     def close(self) -> None:
@@ -140,6 +177,8 @@ class Children:
             child.kill()
             child.channel.close()
         reaper.sweep_children(())
+        for child in list(self._outputs):
+            self._read_rest(child)
 
     def _collect(self) -> None:
         while True:
@@ -151,6 +190,34 @@ class Children:
                 break
             child = self._known.pop(pid, None)
             if child is not None and not child.exited.done():
+                self._read_rest(child)  # before its end is known, for it may say why
                 child.exited.set_result(os.waitstatus_to_exitcode(status))
         if any(pid not in self._known for pid in children(os.getpid())):
             reaper.sweep_children(self._known.keys())
+
+    def _read(self, child: Child) -> bool:
+        """Take what it wrote; whether there may be more."""
+        output = self._outputs.get(child)
+        if output is None or self._wrote is None:
+            return False
+        try:
+            data = os.read(output, _PIECE)
+        except BlockingIOError:
+            return False
+        child.wrote.feed(data)
+        self._wrote(child.name, data)
+        if not data:
+            self._loop.remove_reader(output)
+            os.close(self._outputs.pop(child))
+        return bool(data)
+
+    def _read_rest(self, child: Child) -> None:
+        """A child has ended. Nobody waits for a descendant of it that holds its output."""
+        pieces = 0
+        while self._read(child) and pieces < _PIECES:
+            pieces += 1
+        if child in self._outputs and self._wrote is not None:
+            output = self._outputs.pop(child)
+            self._loop.remove_reader(output)
+            os.close(output)
+            self._wrote(child.name, b"")

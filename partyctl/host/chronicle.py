@@ -1,4 +1,4 @@
-"""What the host writes into the party's two books: what happened, and what workers printed.
+"""What the host writes into the party's two books: what happened, and what workers and the host's children printed.
 
 Kinds of events: starting, ready, draining, stopped, gave_up (of the party or a part); restarted (of a part);
 run_started, run_ended, run_failed; listening, not_listening; key_added, key_revoked;
@@ -7,7 +7,7 @@ noticed (by the broker: somebody was cut off, descriptors run short).
 
 from typing import Protocol
 
-from partyctl.logbook import Events, Logs, Stream
+from partyctl.logbook import EVENTS, LOGS, Events, Logs, Stream
 from partyctl.maps import Map
 
 
@@ -46,6 +46,7 @@ class Chronicle:
         self._events = Events(party)
         self._logs = Logs(party)
         self._streams: dict[str, tuple[str, Stream]] = {}
+        self._children: dict[str, Stream] = {}
 
     def happened(self, kind: str, subject: str, cause: str = "", **fields: object) -> None:
         """Keep one event; the restart of a part is marked in the logs too."""
@@ -68,11 +69,29 @@ class Chronicle:
         if isinstance(data, bytes):
             self._streams[worker][1].feed(data)
 
+    @property
+    def troubles(self) -> dict[str, str]:
+        """Of each book why its last line could not be kept; "" if it was."""
+        return {LOGS: self._logs.trouble, EVENTS: self._events.trouble}
+
+    def wrote(self, name: str, data: bytes) -> None:
+        """Keep what a child of the host wrote, line by line; b"" is the end of it."""
+        if not data:
+            if (stream := self._children.pop(name, None)) is not None:
+                stream.end()
+            return
+        if name not in self._children:
+            self._children[name] = self._logs.stream(name)
+        self._children[name].feed(data)
+
     def close(self) -> None:
         """Finish the lines that are not finished, and close the files."""
         for _, stream in self._streams.values():
             stream.end()
+        for stream in self._children.values():
+            stream.end()
         self._streams.clear()
+        self._children.clear()
         self._events.close()
         self._logs.close()
 

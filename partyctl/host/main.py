@@ -18,13 +18,14 @@ from pathlib import Path
 from partyctl.config import PartyConfig
 from partyctl.errors import HostError
 from partyctl.host import report
+from partyctl.host.budget import GiveUp, RestartPolicy
 from partyctl.host.children import Children
 from partyctl.host.chronicle import Chronicle
 from partyctl.host.doors import BadRequest, Caller, Doors
 from partyctl.host.drain import Drain
 from partyctl.host.listening import Listening
 from partyctl.host.lock import PartyLock
-from partyctl.host.tree import Tree
+from partyctl.host.tree import Tree, counted
 from partyctl.keys import Keys
 from partyctl.maps import Map
 from partyctl_base.ids import RandomIds
@@ -86,22 +87,23 @@ class Host:
         self._ready = asyncio.Event()
         self._stop = asyncio.Event()
         self._forced = 0
-        self._gave_up: str | None = None
+        self._gave_up = ""
         self._followed = 0
         self._chronicle = Chronicle(config.name)
         workers = config.limits.workers
-        listen = config.listen
+        listen, restarts = config.listen, config.restarts
         self._listening = Listening(listen.url, Keys(config.name), say, self._chronicle) if listen else None
         self.tree = Tree(
             directory,
             self._nodes,
-            Children(),
+            Children(self._chronicle.wrote),
             say,
             self._give_up,
             witness=self._chronicle,
             # Code hosts are the launcher's children too; the limit of the file is about workers.
             max_workers=workers + self._nodes * CODE_HOSTS if workers else None,
             listening=self._listening,
+            policy=RestartPolicy(restarts.intensity, restarts.period, same_deaths=restarts.same_deaths),
         )
 
     async def run(self) -> int:
@@ -115,7 +117,8 @@ class Host:
         try:
             await self._until_stopped()
         except HostError as error:
-            self._chronicle.happened("gave_up", "party", str(error))
+            self._gave_up = str(error)
+            self._chronicle.happened("gave_up", "party", self._gave_up)
             raise
         finally:
             self.state = "stopping"
@@ -152,9 +155,9 @@ class Host:
             if self._ready_fd is not None:
                 os.write(self._ready_fd, b"1")
 
-    def _give_up(self, why: str) -> None:
-        self._gave_up = why
-        self._chronicle.happened("gave_up", "party", why)
+    def _give_up(self, part: str, verdict: GiveUp) -> None:
+        self._gave_up = f"the {part} is given up: {verdict.why}"
+        self._chronicle.happened("gave_up", "party", self._gave_up, part=part, **counted(verdict))
         self._stop.set()
 
     def _signalled(self, number: signal.Signals) -> None:
@@ -185,7 +188,8 @@ class Host:
     # --- what callers at the doors ask ---
 
     async def _status(self, caller: Caller, request: Map) -> None:
-        document = await report.document(self.tree, self._config.name, self.state, self._started)
+        books = self._chronicle.troubles
+        document = await report.document(self.tree, self._config.name, self.state, self._started, books)
         await caller.reply({"t": "status", "status": document})
 
     async def _wait(self, caller: Caller, request: Map) -> None:

@@ -37,7 +37,9 @@ async def lend(control: AsyncChannel, embedder: int, directory: Path) -> None:
         return
     loop.add_reader(watched, over.set)
     causes: list[str] = []
-    tree = Tree(directory, 0, Children(), causes.append, lambda why: over.set(), policy=RestartPolicy(intensity=0))
+    tree = Tree(
+        directory, 0, Children(), causes.append, lambda part, verdict: over.set(), policy=RestartPolicy(intensity=0)
+    )
     # The embedder says nothing; its end of the channel closes when it needs no worker any more, perhaps while we start.
     waits = [loop.create_task(work) for work in (_start(tree, control, over), control.receive(), over.wait())]
     try:

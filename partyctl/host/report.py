@@ -4,12 +4,15 @@ import asyncio
 import os
 import re
 import time
+import types
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
 from partyctl.host import listening
 from partyctl.host.drain import Survey
-from partyctl.host.tree import Tree
+from partyctl.host.tree import Tree, counted
+from partyctl.logbook import timestamp
 from partyctl.maps import Map, maps
 
 ASK_LIMIT = 1.0
@@ -50,8 +53,17 @@ def _named(run: Map) -> str:
     return f"{run.get('id')}, whose turn {role} has" if role else str(run.get("id"))
 
 
-async def document(tree: Tree, party: str, state: str, started: float) -> Map:
-    """The status document, schema version 1. Times are RFC 3339 in UTC, durations seconds, memory bytes."""
+async def document(
+    tree: Tree, party: str, state: str, started: float, books: Mapping[str, str] = types.MappingProxyType({})
+) -> Map:
+    """The status document, schema version 1. Times are RFC 3339 in UTC, durations seconds, memory bytes.
+
+    Args:
+        tree: the parts.
+        party, state: the party's name, and what it does.
+        started: when, in seconds of the epoch.
+        books: of each book why it cannot be written; "" if it can.
+    """
     answers, hired, broker = await asyncio.gather(
         _answers(tree), tree.ask("launcher", "workers", limit=ASK_LIMIT), tree.ask("broker", "stats", limit=ASK_LIMIT)
     )
@@ -65,6 +77,8 @@ async def document(tree: Tree, party: str, state: str, started: float) -> Map:
         "uptime": round(time.time() - started, 3),
         "state": state,
         "confinement": "unconfined",
+        "gave_up": [_given_up(tree, name) for name in tree.given_up],
+        "books": {name: trouble or None for name, trouble in books.items()},
         "listen": listening.document(tree.listening),
         "broker": _part(tree, "broker", answered=broker is not None),
         "launcher": _part(tree, "launcher", answered=hired is not None),
@@ -76,6 +90,12 @@ async def document(tree: Tree, party: str, state: str, started: float) -> Map:
         ],
         "runs": [run | {"node": name} for name, found in runs.items() for run in found],
     }
+
+
+def _given_up(tree: Tree, name: str) -> Map:
+    verdict = tree.given_up[name]
+    told: Map = {"time": timestamp(tree.given_up_at[name]), "part": name, "why": verdict.why}
+    return told | counted(verdict)
 
 
 def _part(tree: Tree, name: str, *, answered: bool) -> Map:
@@ -94,7 +114,7 @@ def _part(tree: Tree, name: str, *, answered: bool) -> Map:
         "state": state,
         "memory": memory(child.pid) if child else None,
         "restarts": tree.restarts.get(name, 0),
-        "last_cause": tree.given_up.get(name) or tree.last_cause.get(name),
+        "last_cause": tree.given_up[name].why if name in tree.given_up else tree.last_cause.get(name),
     }
 
 

@@ -15,6 +15,7 @@ import os
 import random
 import secrets
 import signal
+import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -80,7 +81,7 @@ class Tree:
         nodes: how many nodes; 0 for a private host, which has a launcher alone.
         children: starts them.
         report: says a line to the person at the terminal.
-        gone: called with the reason when the party cannot go on.
+        gone: called with the part and why it is given up when the party cannot go on.
         policy: how often and how fast a child is started again.
         witness: takes note of what happens to the children, and of what workers print.
         max_workers: how many workers the launcher runs at once; None for its own limit.
@@ -91,7 +92,7 @@ class Tree:
         living: the children that run or are being started.
         restarts: how often each child was started again.
         last_cause: how each child ended last.
-        given_up: the children that are not started again, and why.
+        given_up, given_up_at: the children that are not started again, why, and since when, in seconds of the epoch.
     """
 
     def __init__(
@@ -100,7 +101,7 @@ class Tree:
         nodes: int,
         children: Starter,
         report: Callable[[str], None],
-        gone: Callable[[str], None],
+        gone: Callable[[str, GiveUp], None],
         policy: RestartPolicy = USUAL_POLICY,
         witness: Witness = NOBODY,
         max_workers: int | None = None,
@@ -123,7 +124,8 @@ class Tree:
         self.living: dict[str, Child] = {}
         self.restarts: dict[str, int] = {}
         self.last_cause: dict[str, str] = {}
-        self.given_up: dict[str, str] = {}
+        self.given_up: dict[str, GiveUp] = {}
+        self.given_up_at: dict[str, float] = {}
 
     @property
     def endpoint(self) -> str:
@@ -237,7 +239,8 @@ class Tree:
         # Only nodes see the whole environment: a launcher's memory is every worker's, and holds no secret.
         environment = None if begin else scrubbed(os.environ, LAUNCHER_ALLOW)
         child = self.living[name] = self._children.start(name, module, arguments, environment=environment)
-        self.spawn_task(self._watch(child, self.spawn_task(self._listen(child))))
+        listening = self.spawn_task(self._listen(child))
+        self.spawn_task(self._watch(child, listening))
         if begin is not None:
             await child.send(begin)
         ready = asyncio.ensure_future(child.ready.wait())
@@ -248,7 +251,9 @@ class Tree:
         if child.ready.is_set():
             return child
         if child.exited.done():
-            raise DiedAtStart(f"the {name} did not start", why=describe(child.exited.result()))
+            # Its last words are still on the channel; a descendant that holds the other end must not keep us.
+            await asyncio.wait((listening,), timeout=LAST_WORDS)
+            raise DiedAtStart(f"the {name} did not start", why=self._end_of(child))
         child.kill()
         raise HostError(f"the {name} did not start", why=f"not ready after {START_LIMIT:.0f} s")
 
@@ -302,13 +307,17 @@ class Tree:
             child.answered(message)
 
     async def _watch(self, child: Child, listening: "asyncio.Task[None]") -> None:
-        code = await asyncio.shield(child.exited)
-        # Its last words are still on the channel; a descendant that holds the other end must not keep us.
+        await asyncio.wait((child.exited,))
         await asyncio.wait((listening,), timeout=LAST_WORDS)
         child.channel.close()
         if not self._stopping and child.ready.is_set():
-            why = self._last_words.pop(child.name, "")
-            await self._replace(child.name, f"{describe(code)}: {why}" if why else describe(code))
+            await self._replace(child.name, self._end_of(child))
+
+    def _end_of(self, child: Child) -> str:
+        """How it ended and why: what it told us last, or the last line it wrote before it gave up itself."""
+        code = child.exited.result()
+        why = self._last_words.pop(child.name, "") or (child.last_line() if code > 0 else "")
+        return f"{describe(code)}: {why}" if why else describe(code)
 
     async def _replace(self, name: str, cause: str) -> None:
         self.living.pop(name, None)
@@ -320,7 +329,7 @@ class Tree:
             death = Death(asyncio.get_running_loop().time(), cause, was_ready, random.random())
             self._deaths[name], verdict = self._deaths.get(name, Deaths()).step(self._policy, death)
             if isinstance(verdict, GiveUp):
-                self._give_up(name, verdict.why)
+                self._give_up(name, verdict)
                 return
             self.restarts[name] = self.restarts.get(name, 0) + 1
             self._report(f"the {name} {cause}; starting it again")
@@ -335,17 +344,23 @@ class Tree:
             except HostError as error:
                 # It hangs, or there is no room for it: trying again would only take longer.
                 if not self._stopping:
-                    self._give_up(name, str(error))
+                    self._give_up(name, GiveUp(str(error), 1, None, cause))
                 return
 
-    def _give_up(self, name: str, why: str) -> None:
+    def _give_up(self, name: str, verdict: GiveUp) -> None:
         self.living.pop(name, None)
-        self.given_up[name] = why
-        self._witness.happened("gave_up", name, why)
+        self.given_up[name] = verdict
+        self.given_up_at[name] = time.time()
+        self._witness.happened("gave_up", name, verdict.why, **counted(verdict))
         if name in self.node_names and set(self.node_names) - set(self.given_up):
-            self._report(f"the {name} is given up, the party goes on without it: {why}")
+            self._report(f"the {name} is given up, the party goes on without it: {verdict.why}")
         else:
-            self._gone(f"the {name} is given up: {why}")
+            self._gone(name, verdict)
+
+
+def counted(verdict: GiveUp) -> Map:
+    """What made a give-up one, in numbers and in the words of the last death."""
+    return {"deaths": verdict.deaths, "period": verdict.period, "last_cause": verdict.last}
 
 
 def describe(code: int) -> str:

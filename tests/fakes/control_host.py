@@ -25,6 +25,8 @@ STATUS = {
     "uptime": 63.5,
     "state": "ready",
     "confinement": "unconfined",
+    "gave_up": [],
+    "books": {"logs": None, "events": None},
     "listen": None,
     "broker": {"pid": 11, "state": "ready", "memory": 20971520, "restarts": 0},
     "launcher": {"pid": 12, "state": "ready", "memory": 10485760, "restarts": 2},

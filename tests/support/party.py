@@ -86,6 +86,11 @@ class Party:
         document: dict[str, Any] = json.loads(result.stdout)
         return document
 
+    @staticmethod
+    def kill(pid: int) -> None:
+        """kill -9."""
+        os.kill(pid, signal.SIGKILL)
+
     def host_pid(self) -> int:
         """The pid in the lock file."""
         pid: int = json.loads((self.runtime / "lock").read_text())["pid"]

@@ -20,6 +20,7 @@ TABLES = {
     "`permissions`": "[roles.Writer]\n" + ROLE.format(permissions=f", {UNKNOWN} = 1"),
     "`confinement`": "[roles.Writer]\n" + ROLE.format(permissions="") + f"confinement = {{ {UNKNOWN} = 1 }}",
     "`[limits]`": f"[limits]\n{UNKNOWN} = 1",
+    "`[restarts]`": f"[restarts]\n{UNKNOWN} = 1",
     "`[listen]`": f"[listen]\n{UNKNOWN} = 1",
 }
 """The heading of each table's section, and a file with a key in it that nobody knows."""

@@ -44,7 +44,8 @@ def test_ctrl_c_while_a_private_host_starts_leaves_nothing(presses: int, after: 
     for _ in range(presses):
         run.send_signal(signal.SIGINT)
     _, err = run.communicate(timeout=30)
-    assert run.returncode in (0, 130), err
+    # -2: the interrupt met an interpreter that had done its work and was on its way out.
+    assert run.returncode in (0, 130, -2), err
     assert "Traceback" not in err
     wait_until(lambda: not leftovers(party), 10, "its directory is gone")
 

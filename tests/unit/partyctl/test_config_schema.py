@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from partyctl.config_schema import Listen, PartyConfig, is_party_name, parse
+from partyctl.config_schema import Listen, PartyConfig, Restarts, is_party_name, parse
 from partyctl.errors import ConfigError
 from partyctl_actors.errors import ProtocolError
 from partyctl_actors.protocol.role import Role
@@ -29,6 +29,9 @@ human = "desk"
 [limits]
 runs = 100
 workers = 32
+[restarts]
+intensity = 0
+period = 2.5
 [listen]
 url = "tcp://127.0.0.1:7333"
 """
@@ -51,6 +54,7 @@ def test_a_whole_file_becomes_values() -> None:
     assert (config.name, config.nodes, config.source) == ("review", 2, SOURCE)
     assert (config.limits.runs, config.limits.workers) == (100, 32)
     assert config.listen == Listen("tcp://127.0.0.1:7333")
+    assert config.restarts == Restarts(0, 2.5, 3)
     writer = config.roles["Writer"]
     assert (writer.provider, writer.transport, writer.human) == ("claude", TransportKind.STREAM, None)
     assert writer.cwd == Path("/work-place/drafts")
@@ -58,6 +62,21 @@ def test_a_whole_file_becomes_values() -> None:
     assert isinstance(writer.confinement, dict)
     assert writer.where == f"{SOURCE}:7"
     assert config.roles["Reviewer"].human == "desk"
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "told"),
+    [
+        ("intensity = -1", "intensity", "must be 0 or more, not -1"),
+        ("intensity = 1.5", "intensity", "must be an integer, not a float"),
+        ("period = 0", "period", "must be a number of seconds, more than 0, not 0"),
+        ("period = inf", "period", "must be a number of seconds, more than 0, not inf"),
+        ("period = '60'", "period", "must be a number, not a string"),
+        ("same_deaths = 0", "same_deaths", "must be 1 or more, not 0"),
+    ],
+)
+def test_a_number_out_of_its_bounds_is_called_so(text: str, key: str, told: str) -> None:
+    assert complaint(f"[restarts]\n{text}\n").startswith(f"{told} ({SOURCE}:2, restarts.{key})")
 
 
 def test_an_absolute_working_directory_stays() -> None:
@@ -84,7 +103,7 @@ def test_options_and_environment_are_passed_on() -> None:
         ("[party]\nnods = 2", 2, "party.nods", "'nodes'"),
         ("[partey]\nname = 'a'", 1, "partey", "'party'"),
         ("\n\n[limits]\nworker = 1", 4, "limits.worker", "'workers'"),
-        ("zzz = 1", 1, "zzz", "Known are party, defaults, roles, limits, listen"),
+        ("zzz = 1", 1, "zzz", "Known are party, defaults, roles, limits, restarts, listen"),
         ('[defaults]\nconfinement = "strikt"', 2, "defaults.confinement", "'strict'"),
         ('[roles.W]\nhuman = "deks"', 2, "roles.W.human", "'desk'"),
         (f"[roles.W]\n{AGENT}instruction = 'x'", 5, "roles.W.instruction", "'instructions'"),
@@ -103,6 +122,7 @@ def test_options_and_environment_are_passed_on() -> None:
                 "tcp://:1",
             )
         ),
+        ("[restarts]\nsame_death = 0", 2, "restarts.same_death", "'same_deaths'"),
         ("[party]\nname = '.a'", 2, "party.name", "letters"),
         ("[roles]\n'a/b' = { human = 'desk' }", 2, "roles.a/b", "without /"),
     ],

@@ -50,6 +50,20 @@ def test_records_come_oldest_first_over_all_segments(tmp_path: Path) -> None:
     assert numbers(Reader(tmp_path).read()) == list(range(100))
 
 
+def test_records_can_be_taken_newest_first_up_to_a_limit(tmp_path: Path) -> None:
+    assert list(Reader(tmp_path).newest(3)) == []
+    write(tmp_path, range(80))
+    assert numbers(Reader(tmp_path).newest(50)) == list(range(79, 29, -1))
+    assert numbers(Reader(tmp_path).newest(1000)) == list(range(79, -1, -1))
+
+
+def test_a_name_stands_for_all_that_are_numbered_under_it(tmp_path: Path) -> None:
+    for number, process in enumerate(("node/0", "node/1", "nodes", "broker")):
+        write(tmp_path, [number], process=process)
+    assert numbers(Reader(tmp_path).read(role="node")) == [0, 1]
+    assert numbers(Reader(tmp_path).read(role="node/1")) == [1]
+
+
 @pytest.mark.parametrize("lines", [0, 1, 7, 50, 80, 200])
 def test_the_newest_lines_can_be_asked_for(tmp_path: Path, lines: int) -> None:
     write(tmp_path, range(80))

@@ -36,6 +36,12 @@ def test_a_party_that_lost_its_endpoint_is_in_trouble_and_says_where_and_why() -
     assert troubles({**STATUS, "listen": {**lost, "state": "listening"}}) == []
 
 
+def test_what_is_given_up_and_books_that_cannot_be_written_are_troubles() -> None:
+    given_up = {"part": "node/1", "why": "it died 3 times in a row before it was ready, always: x"}
+    told = troubles({**STATUS, "gave_up": [given_up], "books": {"logs": "No space left on device", "events": None}})
+    assert told == [f"node/1 is given up: {given_up['why']}", "logs are not kept: No space left on device"]
+
+
 def test_a_party_that_is_not_there_has_a_document_of_the_same_shape() -> None:
     assert absent("p", "not running", None).keys() == STATUS.keys()
 

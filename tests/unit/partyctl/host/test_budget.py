@@ -40,7 +40,9 @@ def test_one_that_lives_three_seconds_for_ever_is_given_up_with_the_cause() -> N
         if isinstance(verdict, GiveUp):
             break
         now += verdict.wait + 3.0
-    assert verdict == GiveUp("restarted 5 times within 60 s; last cause: exited with status 9")
+    assert verdict == GiveUp(
+        "it died 6 times within 60 s; last cause: exited with status 9", 6, 60.0, "exited with status 9"
+    )
 
 
 def test_the_same_death_before_it_was_ready_is_given_up_early() -> None:

@@ -30,7 +30,7 @@ def seen(directory: Path, children: FakeChildren, *, dead: str = "") -> tuple[Ma
     """The status document and the survey of a tree, and how many seconds both took."""
 
     async def look() -> tuple[Map, Survey, float]:
-        tree = Tree(directory, 2, children, lambda line: None, lambda why: None)
+        tree = Tree(directory, 2, children, lambda line: None, lambda part, verdict: None)
         await tree.start()
         if dead:
             children.scripts[dead] = ["hang"]

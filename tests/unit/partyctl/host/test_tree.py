@@ -9,7 +9,7 @@ from fakes.children import FakeChildren
 from fakes.quiet import quietly
 
 from partyctl.errors import HostError
-from partyctl.host.budget import RestartPolicy
+from partyctl.host.budget import GiveUp, RestartPolicy
 from partyctl.host.tree import STOP_GRACE, Tree, describe
 from partyctl.maps import pack
 
@@ -22,10 +22,13 @@ class Grove:
     ) -> None:
         self.children = children
         self.said: list[str] = []
-        self.gave_up: list[str] = []
+        self.gave_up: list[tuple[str, GiveUp]] = []
         self.tree = Tree(
-            directory, nodes, children, self.said.append, self.gave_up.append, policy or RestartPolicy(first_wait=0.0)
+            directory, nodes, children, self.said.append, self._gone, policy or RestartPolicy(first_wait=0.0)
         )
+
+    def _gone(self, part: str, verdict: GiveUp) -> None:
+        self.gave_up.append((part, verdict))
 
 
 def growing(
@@ -152,7 +155,7 @@ def test_a_node_that_dies_again_and_again_is_given_up_and_the_party_goes_on_with
         grove.children.named("node/0")[0].exits(-11)
         await settle()
         assert len(grove.children.named("node/0")) == 4
-        assert "always: exited with status 3" in grove.tree.given_up["node/0"]
+        assert "always: exited with status 3" in grove.tree.given_up["node/0"].why
 
     grove = growing(runtime, kill, policy=RestartPolicy(9, 30.0, first_wait=0.0))
     assert grove.gave_up == []
@@ -167,8 +170,8 @@ def test_a_party_without_broker_or_launcher_gives_up_and_says_why(name: str, run
             await settle()
 
     grove = growing(runtime, kill, policy=RestartPolicy(3, 30.0, first_wait=0.0))
-    why = "restarted 3 times within 30 s; last cause: was killed by SIGKILL"
-    assert grove.gave_up == [f"the {name} is given up: {why}"]
+    why = "it died 4 times within 30 s; last cause: was killed by SIGKILL"
+    assert grove.gave_up == [(name, GiveUp(why, 4, 30.0, "was killed by SIGKILL"))]
 
 
 def test_the_last_node_that_is_given_up_takes_the_party_along(runtime: Path) -> None:
@@ -198,7 +201,7 @@ def test_a_child_that_cannot_be_started_again_ends_the_party(does: str, runtime:
 
     grove = growing(runtime, kill)
     assert len(grove.gave_up) == 1
-    assert "broker" in grove.gave_up[0]
+    assert grove.gave_up[0][0] == "broker"
 
 
 @pytest.mark.parametrize("name", ["broker", "launcher", "node/1"])
