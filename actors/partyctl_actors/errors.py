@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, ClassVar
 from partyctl_base.errors import PartyError, Whose
 
 if TYPE_CHECKING:
+    from partyctl_actors.protocol.nodes import Step
     from partyctl_actors.protocol.role import Role
 
     Run = tuple[tuple[str, str, str], ...]
@@ -63,6 +64,8 @@ class ProjectionError(ProtocolError):
         self.recipe = recipe
         self.runs = runs
         self.rule = rule
+        self.declared: tuple[Step, ...] = ()
+        """The steps that were refused, for `check`; empty if the error is about something else."""
 
 
 class ConformanceError(ProtocolError):

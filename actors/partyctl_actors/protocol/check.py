@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from partyctl_actors.errors import ProjectionError, ProtocolError
 from partyctl_actors.protocol.compiler import compile_steps
 from partyctl_actors.protocol.exits import Finding, exits
-from partyctl_actors.protocol.nodes import Composite, Step, Steps
+from partyctl_actors.protocol.mermaid_sequence import as_sequence
+from partyctl_actors.protocol.nodes import Composite, Row, Step, Steps
 from partyctl_actors.protocol.projection import Projector, View
 from partyctl_actors.protocol.protocol import Protocol
-from partyctl_actors.protocol.render import render, view_as_text
+from partyctl_actors.protocol.render import view_as_text
 from partyctl_actors.protocol.role import Role
 from partyctl_actors.protocol.rows import roles_of
 from partyctl_actors.protocol.steps import sequence
+from partyctl_actors.protocol.text import as_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,7 @@ class RoleVerdict:
     def __str__(self) -> str:
         if self.view is not None:
             return view_as_text(self.view)
-        return f"{self.role}: refused. {self.refusal}"
+        return f"{self.role}, refused"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +40,13 @@ class Report:
         protocol: the protocol; None if it was refused.
         roles: the verdict for each role, in the order in which they are first written.
         findings: errors first, then warnings.
+        steps: what was declared; empty if it makes no sense to draw it.
     """
 
     protocol: Protocol | None
     roles: tuple[RoleVerdict, ...]
     findings: tuple[Finding, ...]
+    steps: Row = ()
 
     @property
     def ok(self) -> bool:
@@ -50,25 +54,36 @@ class Report:
         return self.protocol is not None
 
     def __str__(self) -> str:
-        parts = ["refused" if self.protocol is None else f"accepted, {self.protocol.id}"]
-        parts += [str(finding) for finding in self.findings]
-        if self.protocol is not None:
-            parts += ["", render(self.protocol)]
-        for verdict in self.roles:
-            parts += ["", str(verdict)]
-        return "\n".join(parts)
+        diagram = ["", self.diagram()] if self.steps else []
+        return "\n".join([self.verdict(), *diagram, *(f"\n{verdict}" for verdict in self.roles)])
+
+    def verdict(self) -> str:
+        """Whether it is accepted, and the findings, one a line."""
+        first = "refused" if self.protocol is None else f"accepted, {self.protocol.id}"
+        return "\n".join([first, *map(str, self.findings)])
+
+    def diagram(self, *, mermaid: bool = False) -> str:
+        """What was declared, accepted or not, as text or as a Mermaid sequence diagram; "" if it cannot be drawn."""
+        if not self.steps:
+            return ""
+        return as_sequence(self.steps, roles_of(self.steps), None) if mermaid else as_text(self.steps)
 
 
-def check(protocol: Protocol | Steps) -> Report:
+def check(protocol: Protocol | Steps | ProtocolError) -> Report:
     """All verdicts about a protocol, or about steps that were not made one because they would be refused.
 
-    Unlike making a `Protocol`, which raises the first refusal, this goes on to the other roles.
+    Unlike making a `Protocol`, which raises the first refusal, this goes on to the other roles. It takes that refusal
+    too, for the steps that it was raised for.
 
     Raises:
         ProtocolError: what is given is not made of steps.
     """
     if isinstance(protocol, Protocol):
         return _accepted(protocol)
+    if isinstance(protocol, ProjectionError) and protocol.declared:
+        return _refused(protocol.declared)
+    if isinstance(protocol, ProtocolError):
+        return _malformed(protocol)
     try:
         return _accepted(Protocol(protocol))
     except ProjectionError:
@@ -76,7 +91,7 @@ def check(protocol: Protocol | Steps) -> Report:
     except ProtocolError as error:
         if not isinstance(protocol, (Step, Composite, list, tuple)):
             raise
-        return Report(None, (), (Finding("error", "malformed", error.what, error.where, None, error.fix),))
+        return _malformed(error)
 
 
 def _steps(given: Steps) -> Steps:
@@ -85,7 +100,13 @@ def _steps(given: Steps) -> Steps:
 
 def _accepted(protocol: Protocol) -> Report:
     verdicts = tuple(RoleVerdict(role, protocol.view(role), None) for role in protocol.roles)
-    return Report(protocol, verdicts, tuple(exits(protocol)))
+    return Report(protocol, verdicts, tuple(exits(protocol)), protocol.steps)
+
+
+def _malformed(error: ProtocolError) -> Report:
+    role = error.role if isinstance(error, ProjectionError) else None
+    what = f"{error.what}: {error.why}" if error.why else error.what
+    return Report(None, (), (Finding("error", "malformed", what, error.where, role, error.fix),))
 
 
 def _refused(steps: tuple[Step, ...]) -> Report:
@@ -100,4 +121,4 @@ def _refused(steps: tuple[Step, ...]) -> Report:
             findings.append(
                 Finding("error", "projection", f"{error.what}: {error.why}", error.where, role, error.recipe)
             )
-    return Report(None, tuple(verdicts), tuple(findings))
+    return Report(None, tuple(verdicts), tuple(findings), steps)

@@ -62,7 +62,11 @@ class Protocol(Composite):
         self.messages = MappingProxyType({kind.label: kind for kind in kinds})
         self.flow = compile_steps(self.steps)
         projector = Projector(self.flow)
-        self._views = {role: projector.view(role) for role in self.roles}
+        try:
+            self._views = {role: projector.view(role) for role in self.roles}
+        except ProjectionError as error:
+            error.declared = self.steps
+            raise
         self._digest: str | None = None
 
     @property
