@@ -14,20 +14,31 @@ if TYPE_CHECKING:
     from partyctl_actors.errors import DeadlineExceeded as DeadlineExceeded
     from partyctl_actors.errors import JournalError as JournalError
     from partyctl_actors.errors import ModelError as ModelError
+    from partyctl_actors.errors import ModelNotFound as ModelNotFound
+    from partyctl_actors.errors import ModelRefused as ModelRefused
+    from partyctl_actors.errors import ModelUnavailable as ModelUnavailable
     from partyctl_actors.errors import ProjectionError as ProjectionError
     from partyctl_actors.errors import ProtocolError as ProtocolError
     from partyctl_actors.errors import ProtocolMismatch as ProtocolMismatch
     from partyctl_actors.errors import SelectionError as SelectionError
     from partyctl_actors.errors import SessionError as SessionError
     from partyctl_actors.participants import Agent as Agent
+    from partyctl_actors.participants import Answer as Answer
     from partyctl_actors.participants import Desk as Desk
     from partyctl_actors.participants import Human as Human
+    from partyctl_actors.participants import LanguageModel as LanguageModel
     from partyctl_actors.participants import Machine as Machine
+    from partyctl_actors.participants import ModelRequest as ModelRequest
     from partyctl_actors.participants import Offer as Offer
     from partyctl_actors.participants import Policy as Policy
     from partyctl_actors.participants import Script as Script
     from partyctl_actors.participants import View as View
+    from partyctl_actors.participants import fallback as fallback
+    from partyctl_actors.participants import metered as metered
+    from partyctl_actors.participants import model as model
     from partyctl_actors.participants import replies as replies
+    from partyctl_actors.participants import retrying as retrying
+    from partyctl_actors.participants import traced as traced
     from partyctl_actors.protocol import Answers as Answers
     from partyctl_actors.protocol import Lines as Lines
     from partyctl_actors.protocol import Message as Message
@@ -68,18 +79,22 @@ if TYPE_CHECKING:
     from partyctl_plugins.contract import TurnRequest as TurnRequest
 
 _ACTORS_ERRORS = (
-    "AllowanceExceeded Cancelled ConformanceError ContentError DeadlineExceeded JournalError ModelError "
-    "ProjectionError ProtocolError ProtocolMismatch SelectionError SessionError"
+    "AllowanceExceeded Cancelled ConformanceError ContentError DeadlineExceeded JournalError ModelError ModelNotFound "
+    "ModelRefused ModelUnavailable ProjectionError ProtocolError ProtocolMismatch SelectionError SessionError"
 )
 _PROTOCOL = (
     "Answers Lines Message Protocol Role Step accepts between check choose definition explore load loop par patterns "
     "project refines render repeat roles send stop where"
 )
 _RUNS = "Allowance Envelope JsonLinesTracer MemoryTracer OpenTelemetryTracer QueueTracer Run Transcript watching"
+_PARTICIPANTS = (
+    "Agent Answer Desk Human LanguageModel Machine ModelRequest Offer Policy Script View fallback metered model "
+    "replies retrying traced"
+)
 _HOMES = {
     "partyctl.session": "Session",
     "partyctl_actors.errors": _ACTORS_ERRORS,
-    "partyctl_actors.participants": "Agent Desk Human Machine Offer Policy Script View replies",
+    "partyctl_actors.participants": _PARTICIPANTS,
     "partyctl_actors.protocol": _PROTOCOL,
     "partyctl_actors.runs": _RUNS,
     "partyctl_base.errors": "PartyError",

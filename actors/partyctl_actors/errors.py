@@ -13,6 +13,9 @@ PartyError
 │  └─ Cancelled               the run was cancelled
 ├─ ContentError               the fields of a message do not fit its declaration
 └─ ModelError                 a model gave no usable answer
+   ├─ ModelNotFound           there is no model of this name here
+   ├─ ModelUnavailable        the model cannot answer now; later it may
+   └─ ModelRefused            the model will not answer this, now or later
 """
 
 from __future__ import annotations
@@ -160,3 +163,26 @@ class ModelError(PartyError):
     """A model gave no usable answer."""
 
     whose: ClassVar[Whose] = "provider"
+
+
+class ModelNotFound(ModelError):
+    """There is no model of this name here: the name is wrong, its client library is missing, or it has no key."""
+
+    whose: ClassVar[Whose] = "caller"
+
+
+class ModelUnavailable(ModelError):
+    """A model cannot answer now: it is overloaded, limits its callers, or cannot be reached. Asking again may help.
+
+    `retry_after` holds the seconds after which its service wants to be asked again; None if it did not say.
+    """
+
+    def __init__(
+        self, what: str, *, where: str = "", why: str = "", fix: str = "", retry_after: float | None = None
+    ) -> None:
+        super().__init__(what, where=where, why=why, fix=fix)
+        self.retry_after = retry_after
+
+
+class ModelRefused(ModelError):
+    """A model will not answer this request; asking again does not help."""

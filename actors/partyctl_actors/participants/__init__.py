@@ -5,6 +5,7 @@ from partyctl_actors.participants.casting import Cast
 from partyctl_actors.participants.conformity import Checked
 from partyctl_actors.participants.desk import Desk
 from partyctl_actors.participants.function import Function, PlainFunction
+from partyctl_actors.participants.hosted_models import model
 from partyctl_actors.participants.human import Human, HumanIo
 from partyctl_actors.participants.interface import (
     BasePlayer,
@@ -20,6 +21,16 @@ from partyctl_actors.participants.models import Answer, Correction, LanguageMode
 from partyctl_actors.participants.policy import Policy, View
 from partyctl_actors.participants.replies import Replies, replies
 from partyctl_actors.participants.script import Script
+from partyctl_actors.participants.wrapped_models import (
+    ModelAnswered,
+    ModelAsked,
+    ModelFailed,
+    ModelTracer,
+    fallback,
+    metered,
+    retrying,
+    traced,
+)
 
 __all__ = [
     "Agent",
@@ -36,7 +47,11 @@ __all__ = [
     "Machine",
     "Memory",
     "Meter",
+    "ModelAnswered",
+    "ModelAsked",
+    "ModelFailed",
     "ModelRequest",
+    "ModelTracer",
     "Offer",
     "Participant",
     "PlainFunction",
@@ -47,5 +62,10 @@ __all__ = [
     "Seat",
     "View",
     "WorkerSource",
+    "fallback",
+    "metered",
+    "model",
     "replies",
+    "retrying",
+    "traced",
 ]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from partyctl_actors.errors import ContentError, ModelError, SelectionError
+from partyctl_actors.errors import ContentError, SelectionError
+from partyctl_actors.participants import models
 from partyctl_actors.participants.answers import read
 from partyctl_actors.participants.interface import BasePlayer, Meter, Offer, Seat
 from partyctl_actors.participants.models import Answer, Correction, LanguageModel, Memory, ModelRequest
@@ -22,12 +23,12 @@ class ModelPlayer(BasePlayer):
     """
 
     def __init__(self, model: LanguageModel, instructions: str, repair: int, memory: Memory | None, seat: Seat) -> None:
-        fresh = getattr(model, "fresh", None)
-        self._model: LanguageModel = model if fresh is None else fresh()
+        self._model = models.fresh(model)
         self._instructions = instructions
         self._repair = repair
         self._memory = memory
         self._meter: Meter = seat.meter
+        self._watch = seat.watch
         self._history = Log(seat.protocol.messages)
 
     def hear(self, envelope: Envelope) -> None:
@@ -35,18 +36,15 @@ class ModelPlayer(BasePlayer):
 
     def recall(self, envelope: Envelope) -> None:
         self._history.add(envelope)
-        skip = getattr(self._model, "skip", None)
-        if skip is not None:
-            skip()
+        models.skip(self._model)
 
     async def author(self, offer: Offer) -> Message:
         past = self._history.snapshot()
         history = past if self._memory is None else self._memory.keep(past)
         corrections: tuple[Correction, ...] = ()
         while True:
-            answer = await self._model.complete(ModelRequest(self._instructions, history, offer, corrections))
-            if not isinstance(answer, Answer):
-                raise ModelError("A model answers with Answer(...)", where=str(offer.role), why=f"got {answer!r:.100}")
+            request = ModelRequest(self._instructions, history, offer, corrections, self._watch)
+            answer = await models.complete(self._model, request)
             self._meter.add(answer.tokens)
             try:
                 message = self._read(answer, offer)
@@ -58,6 +56,9 @@ class ModelPlayer(BasePlayer):
                 continue
             self._history.add(Envelope(offer.role, offer.receiver, message))
             return message
+
+    async def close(self) -> None:
+        await models.close(self._model)
 
     def _read(self, answer: Answer, offer: Offer) -> Message:
         # A message that is not on offer is a mistake in a program, which asking again does not cure; the role actor

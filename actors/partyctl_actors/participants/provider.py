@@ -6,16 +6,13 @@ The schema of what may be said stands in the prompt, and the answer is one JSON 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
-
-from pydantic import TypeAdapter
+from typing import TYPE_CHECKING
 
 from partyctl_actors.errors import ContentError, SelectionError, SessionError
 from partyctl_actors.participants import answers
 from partyctl_actors.participants.interface import Offer, Seat
+from partyctl_actors.participants.prompts import again, form, told
 from partyctl_actors.protocol.message import Message
 from partyctl_actors.supervision import Supervisor, WorkerPlan, WorkerStarted
 from partyctl_actors.transcript import Envelope
@@ -72,7 +69,7 @@ class ProviderPlayer:
             except (ContentError, SelectionError) as error:
                 if attempt == self._agent.repair:
                     raise
-                prompt = f"That answer cannot be used: {error}\nAnswer again.\n\n{form(offer)}"
+                prompt = again(str(error), offer)
             else:
                 self._heard.clear()
                 return message
@@ -154,28 +151,3 @@ def _worker_plan(agent: Agent, seat: Seat) -> WorkerPlan:
         offered=dict(os.environ),
         labels={"role": seat.role.name, "run": seat.run_id, "provider": provider.name},
     )
-
-
-def told(envelopes: Iterable[Envelope]) -> str:
-    """Envelopes as lines of a prompt."""
-    return "\n".join(
-        f"{envelope.sender} to {envelope.receiver}: {envelope.label} {json.dumps(envelope.payload, ensure_ascii=False)}"
-        for envelope in envelopes
-    )
-
-
-def form(offer: Offer) -> str:
-    """How the answer has to look: one JSON object, of one of the forms on offer."""
-    lines = [f"Write your message to {offer.receiver}: ONLY one JSON object, nothing before or after it."]
-    for kind in offer.messages:
-        schema = json.dumps(_schema(kind), ensure_ascii=False, sort_keys=True)
-        meaning = f" ({kind.intent})" if kind.intent else ""
-        lines.append(f'{{"label": {json.dumps(kind.label)}, "payload": PAYLOAD}}{meaning}, PAYLOAD by schema {schema}')
-    return "\n".join(lines)
-
-
-def _schema(kind: type[Message]) -> dict[str, Any]:
-    schema = TypeAdapter(kind).json_schema()
-    schema.pop("title", None)
-    schema.pop("description", None)
-    return schema
