@@ -8,17 +8,19 @@ from typing import ClassVar, TypeVar
 
 from partyctl_actors.errors import ConformanceError, ProjectionError, SessionError
 from partyctl_actors.participants.casting import Cast, checked_cast, missing_roles
+from partyctl_actors.participants.human import Human
 from partyctl_actors.participants.interface import Participant, WorkerSource
 from partyctl_actors.participants.script import Script
 from partyctl_actors.protocol.message import Message
 from partyctl_actors.protocol.protocol import Protocol
 from partyctl_actors.protocol.role import Role
 from partyctl_actors.runs.allowance import Allowance
+from partyctl_actors.runs.feed import Feed
 from partyctl_actors.runs.journal import Journal
 from partyctl_actors.runs.local import LocalRun
-from partyctl_actors.runs.opening import check_expected, check_opening
+from partyctl_actors.runs.opening import Opened, check_expected, check_opening
 from partyctl_actors.runs.run import Run
-from partyctl_actors.runs.tracing import Tracer
+from partyctl_actors.runs.tracing import Tracer, both
 from partyctl_actors.transcript import Transcript
 from partyctl_base.ids import RandomIds
 
@@ -123,7 +125,8 @@ class Session:
         """Run in the background of the current event loop.
 
         Args:
-            role: the role that the cast leaves out, if any; it says `opening` and then listens.
+            role: the role that says `opening`: one that the cast leaves out, which then listens, or one that a Human
+                plays, who then says the rest.
             opening: what it says.
 
         Raises:
@@ -138,10 +141,19 @@ class Session:
             if opening is not None:
                 raise TypeError("start(opening=...) needs the role that says it: start(role, opening)")
             self._check_complete("start()")
-            return Run(*self._execution(self.cast))
+            return self._started(self.cast)
         if opening is None:
             raise TypeError(f"start({role}) needs the message that {role} opens with: start(role, opening)")
-        return Run(*self._execution(self._with_caller(role, opening, "start()")))
+        human = self.cast.get(role)
+        if isinstance(human, Human):
+            check_opening(self.protocol, role, opening, where="start()", more=True)
+            self._check_complete("start()")
+            return self._started({**self.cast, role: Opened(opening, human)})
+        return self._started(self._with_caller(role, opening, "start()"))
+
+    def _started(self, cast: Mapping[Role, Participant]) -> Run:
+        feed = Feed()
+        return Run(*self._execution(cast, feed), feed)
 
     async def _answer(self, cast: Mapping[Role, Participant], role: Role, expect: type[M]) -> M:
         transcript = await self._execution(cast)[1].execute()
@@ -155,7 +167,7 @@ class Session:
             fix="Expect a message that every path of the protocol sends",
         )
 
-    def _execution(self, cast: Mapping[Role, Participant]) -> tuple[str, LocalRun]:
+    def _execution(self, cast: Mapping[Role, Participant], feed: Feed | None = None) -> tuple[str, LocalRun]:
         run_id = self.id if self.id is not None else RandomIds().new_id("run")
         execution = LocalRun(
             self.protocol,
@@ -163,7 +175,7 @@ class Session:
             run_id,
             allowance=self.allowance,
             journal=self.journal,
-            tracer=self.tracer,
+            tracer=self.tracer if feed is None else both(feed, self.tracer),
             workers=type(self)._workers,
         )
         return run_id, execution

@@ -90,6 +90,19 @@ def watching(watcher: Callable[[RunEvent], None]) -> Tracer:
     return _Watching(watcher)
 
 
+def both(first: Tracer, second: Tracer | None) -> Tracer:
+    """A tracer that tells one and then the other; the second may raise without harm to the first."""
+    if second is None:
+        return first
+    tell_second = harmless(second)
+
+    def record(event: RunEvent) -> None:
+        first.record(event)
+        tell_second(event)
+
+    return watching(record)
+
+
 def harmless(tracer: Tracer) -> Callable[[RunEvent], None]:
     """`tracer.record`, except that what it raises is logged: nobody who watches a run can end it."""
 
