@@ -168,8 +168,8 @@ class Conductor:
         """A role said something."""
         at = self._loop.time()
         if isinstance(message, messages.Sent):
-            turn, receiver, label, payload, tokens, shared = message
-            self._feed(Sent(role, turn, receiver, label, payload, tokens, at, shared))
+            said = message
+            self._feed(Sent(role, said.turn, said.receiver, said.label, said.payload, said.tokens, at, said.message))
         elif isinstance(message, messages.Join):
             self._feed(Joined(role, message.protocol, at))
         elif isinstance(message, messages.Failed):
@@ -222,7 +222,8 @@ class Conductor:
                 self._step(self._events.popleft())
         finally:
             self._busy = False
-        self._arm()
+        if self._state.wake is not None:
+            self._arm()
 
     def _step(self, event: Event) -> None:
         before = self._state
@@ -295,12 +296,13 @@ class Conductor:
         self._log.append(sender, receiver, label, payload)
         within = None if grant is None else grant.within
         shared = command.message if command.message.is_plain else None
-        self._send(receiver, messages.Deliver(turn, sender, label, payload, grant is not None, within, shared))
+        assert self._line is not None
+        self._line.send(receiver, messages.Deliver(turn, sender, label, payload, grant is not None, within, shared))
         if self._on_event is not None:
             envelope = Envelope(Role(sender), Role(receiver), command.message)
             self._on_event(Delivered(self.run_id, turn, envelope, turn <= len(self._state.plan.recorded)))
-        if grant is not None:
-            self._granted(grant)
+            if grant is not None:
+                self._granted(grant)
 
     def _started(self) -> None:
         # Roles are welcomed together, so the first welcome is the start.

@@ -26,6 +26,7 @@ on any clock that never goes back). `step` never raises and never waits; a state
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Never, TypeAlias
 
 from partyctl_actors.payloads import unpack
@@ -91,7 +92,7 @@ def _is_stranger(state: State, event: Event) -> bool:
 
 
 def _open(state: State, event: Opened) -> Transition:
-    return state._replace(wake=event.at + state.plan.limits.join), []
+    return replace(state, wake=event.at + state.plan.limits.join), []
 
 
 def _join(state: State, event: Joined) -> Transition:
@@ -100,13 +101,13 @@ def _join(state: State, event: Joined) -> Transition:
     present = state.present | {event.role}
     if event.protocol != state.plan.protocol_id:
         why = f"its protocol is {event.protocol[:80]}, the run's is {state.plan.protocol_id}"
-        return _stop(state._replace(present=present), Verdict(Ending.MISMATCH, 0, event.role, why), event.at)
+        return _stop(replace(state, present=present), Verdict(Ending.MISMATCH, 0, event.role, why), event.at)
     waiting = state.waiting - {event.role}
-    state = state._replace(waiting=waiting, present=present)
+    state = replace(state, waiting=waiting, present=present)
     if waiting:
         return state, []
     commands: list[Command] = [Welcome(role) for role in state.plan.roles]
-    return _go_on(state._replace(began=event.at), state.marking, {}, 0, state.spent, None, event.at, commands)
+    return _go_on(replace(state, began=event.at), state.marking, {}, 0, state.spent, None, event.at, commands)
 
 
 def _absent(state: State, event: Tick) -> Transition:
@@ -297,7 +298,7 @@ def _complete(state: State, marking: Marking, turn: int, spent: Spent, commands:
         verdict = Verdict(Ending.JOURNAL, turn, None, f"the record holds {unread} decisions beyond the protocol's end")
     commands += [Dismiss(role) for role in state.plan.roles]
     commands.append(Finish(verdict))
-    return _at(state, marking, {}, turn, spent)._replace(phase=Phase.DONE, verdict=verdict), commands
+    return replace(_at(state, marking, {}, turn, spent), phase=Phase.DONE, verdict=verdict), commands
 
 
 def _at(state: State, marking: Marking, asked: Mapping[str, Asked], turn: int, spent: Spent) -> State:
@@ -307,7 +308,7 @@ def _at(state: State, marking: Marking, asked: Mapping[str, Asked], turn: int, s
             wake = each.due
     if wake is not None:
         wake += state.plan.limits.lateness
-    # Built in full, because `_replace` costs three times as much and this is done for every message.
+    # Built in full, because `replace` costs three times as much and this is done for every message.
     return State(
         state.plan, Phase.ASKING, marking, asked, turn, spent, state.began, wake, state.waiting, state.present, None
     )
@@ -377,15 +378,15 @@ def _turn(state: State, role: str | None) -> int:
 
 
 def _without(state: State, role: str | None) -> State:
-    return state if role is None else state._replace(present=state.present - {role})
+    return state if role is None else replace(state, present=state.present - {role})
 
 
 def _stop(state: State, verdict: Verdict, at: float, commands: list[Command] | None = None) -> Transition:
     commands = [] if commands is None else commands
     reason = _reason(verdict)
     commands += [Stop(role, reason) for role in state.plan.roles if role in state.present]
-    stopping = state._replace(
-        phase=Phase.STOPPING, verdict=verdict, waiting=state.present, asked={}, wake=at + state.plan.limits.stop
+    stopping = replace(
+        state, phase=Phase.STOPPING, verdict=verdict, waiting=state.present, asked={}, wake=at + state.plan.limits.stop
     )
     return _settled(stopping, commands)
 
@@ -399,18 +400,18 @@ def _reason(verdict: Verdict) -> str:
 
 
 def _confirm(state: State, event: Stopped | Failed) -> Transition:
-    return _settled(state._replace(waiting=state.waiting - {event.role}), [])
+    return _settled(replace(state, waiting=state.waiting - {event.role}), [])
 
 
 def _gone(state: State, event: Left) -> Transition:
     # Without a link nobody elsewhere can confirm, but those in this process still will; the limit decides.
-    return (state, []) if event.role is None else _settled(state._replace(waiting=state.waiting - {event.role}), [])
+    return (state, []) if event.role is None else _settled(replace(state, waiting=state.waiting - {event.role}), [])
 
 
 def _join_late(state: State, event: Joined) -> Transition:
     if event.role in state.present or state.verdict is None:
         return state, []
-    joined = state._replace(present=state.present | {event.role}, waiting=state.waiting | {event.role})
+    joined = replace(state, present=state.present | {event.role}, waiting=state.waiting | {event.role})
     return joined, [Stop(event.role, _reason(state.verdict))]
 
 
@@ -428,7 +429,7 @@ def _settled(state: State, commands: list[Command]) -> Transition:
 
 def _finish(state: State, verdict: Verdict, commands: list[Command]) -> Transition:
     commands.append(Finish(verdict))
-    return state._replace(phase=Phase.DONE, verdict=verdict, waiting=frozenset(), wake=None), commands
+    return replace(state, phase=Phase.DONE, verdict=verdict, waiting=frozenset(), wake=None), commands
 
 
 def _noting(verdict: Verdict, unanswered: frozenset[str]) -> Verdict:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final, Protocol, TypeAlias
 
 from partyctl_actors.runs import messages
-from partyctl_broker.exchange import check_payload
 from partyctl_broker.port import Bus, Mailbox
-from partyctl_broker.wire import PAYLOAD_MAX
 
 TURN: Final = 256
 """Calls made before other callbacks of the loop get their turn."""
@@ -125,21 +124,19 @@ class DirectLines:
 
     def role(self, name: str, end: RoleEnd) -> ToConductor:
         """The line of a role."""
+        assert self._conductor is not None, "the conductor comes first"
         self._roles[name] = end
-        return _DirectToConductor(self, name)
+        return _DirectToConductor(self, name, self._conductor)
 
     def tell_role(self, name: str, message: messages.ToRole) -> None:
         """See `ToRoles.send`."""
         end = self._roles.get(name)
         if end is not None:
-            self._later(end.told, message)
+            self._calls.append((end.told, message))
+            if not self._scheduled:
+                self._schedule()
         elif self._conductor is not None:
             self._conductor.lost(name, "it is not there")
-
-    def tell_conductor(self, name: str, message: messages.ToConductor) -> None:
-        """See `ToConductor.send`."""
-        if self._conductor is not None:
-            self._conductor.told(name, message)
 
     def leave(self, name: str) -> None:
         """A role hung up."""
@@ -150,11 +147,10 @@ class DirectLines:
         """The conductor hung up."""
         if self._conductor is not None:
             self._conductor = None
-            for end in self._roles.values():
-                self._later(end.lost, "it was closed")
+            self._calls.extend((end.lost, "it was closed") for end in self._roles.values())
+            self._schedule()
 
-    def _later(self, call: Callable[[Any], None], argument: object) -> None:
-        self._calls.append((call, argument))
+    def _schedule(self) -> None:
         if not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self._turn)
@@ -180,16 +176,9 @@ class _DirectToRoles:
 
 
 class _DirectToConductor:
-    def __init__(self, lines: DirectLines, name: str) -> None:
-        self._lines, self._name = lines, name
-
-    def send(self, message: messages.ToConductor) -> None:
-        if isinstance(message, messages.Sent) and len(message.payload) > PAYLOAD_MAX:
-            check_payload(message.payload, self._name)
-        self._lines.tell_conductor(self._name, message)
-
-    def close(self) -> None:
-        self._lines.leave(self._name)
+    def __init__(self, lines: DirectLines, name: str, conductor: ConductorEnd) -> None:
+        self.send = partial(conductor.told, name)
+        self.close = partial(lines.leave, name)
 
 
 Ways: TypeAlias = Bus | DirectLines

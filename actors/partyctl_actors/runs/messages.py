@@ -3,14 +3,15 @@
 conductor -> role:  welcome, grant, deliver, recalled, cancel, end
 role -> conductor:  join, sent, failed, cancelled
 
-A message's own fields travel packed (`payloads`), so that a conductor forwards them as they came. Within one process the
-message may ride along as it is (`message`), if it is plain; it never travels.
+A message's own fields travel packed (`payloads`), so that a conductor forwards them as they came. Within one process
+the message may ride along as it is (`message`), if it is plain; it never travels.
 """
 
 from __future__ import annotations
 
 import itertools
-from typing import NamedTuple, TypeAlias
+from dataclasses import dataclass
+from typing import TypeAlias
 
 import msgpack
 
@@ -24,24 +25,28 @@ class Malformed(PartyError):
     whose = "peer"
 
 
-class Join(NamedTuple):
+@dataclass(slots=True)
+class Join:
     """A role is in its place, and follows this protocol."""
 
     protocol: str
 
 
-class Welcome(NamedTuple):
+@dataclass(slots=True)
+class Welcome:
     """Every role is in its place; the run begins."""
 
 
-class Grant(NamedTuple):
+@dataclass(slots=True)
+class Grant:
     """It is this role's turn to speak: `within` so many seconds, None is no limit."""
 
     turn: int
     within: float | None
 
 
-class Sent(NamedTuple):
+@dataclass(slots=True)
+class Sent:
     """What the role says in its turn, and the tokens that it cost."""
 
     turn: int
@@ -52,7 +57,8 @@ class Sent(NamedTuple):
     message: Message | None = None
 
 
-class Deliver(NamedTuple):
+@dataclass(slots=True)
+class Deliver:
     """Something was said to this role. If that makes it its turn, the grant rides along: `granted` and `within`."""
 
     turn: int
@@ -64,7 +70,8 @@ class Deliver(NamedTuple):
     message: Message | None = None
 
 
-class Recalled(NamedTuple):
+@dataclass(slots=True)
+class Recalled:
     """What this role said in an earlier life of the run; it is not asked again."""
 
     turn: int
@@ -73,21 +80,25 @@ class Recalled(NamedTuple):
     payload: bytes
 
 
-class Cancel(NamedTuple):
+@dataclass(slots=True)
+class Cancel:
     """The run stops here; stop your work and confirm."""
 
     reason: str
 
 
-class Cancelled(NamedTuple):
+@dataclass(slots=True)
+class Cancelled:
     """The role's work has stopped."""
 
 
-class End(NamedTuple):
+@dataclass(slots=True)
+class End:
     """The run is complete."""
 
 
-class Failed(NamedTuple):
+@dataclass(slots=True)
+class Failed:
     """The role cannot go on. `why` and its neighbours are the parts of an error of ours, else empty."""
 
     turn: int
@@ -135,9 +146,7 @@ _KINDS: dict[str, tuple[type[RunMessage], _Fields]] = {
         {"turn": _number, **dict.fromkeys(("error", "text", "what", "where", "why", "fix"), _text)},
     ),
 }
-_KEYS: dict[type[RunMessage], tuple[str, tuple[str, ...]]] = {
-    kind: (name, ("t", *fields)) for name, (kind, fields) in _KINDS.items()
-}
+_NAMES: dict[type[RunMessage], str] = {kind: name for name, (kind, _) in _KINDS.items()}
 # All rows of types that the fields of a kind may have: one look-up instead of a check per field, because this is done
 # four times for every message that is said. Types are compared exactly: True is no number here.
 _ROWS: dict[str, frozenset[tuple[type, ...]]] = {
@@ -147,8 +156,9 @@ _ROWS: dict[str, frozenset[tuple[type, ...]]] = {
 
 def encode(message: RunMessage) -> bytes:
     """The bytes of a message."""
-    name, keys = _KEYS[type(message)]
-    packed = msgpack.packb(dict(zip(keys, (name, *message), strict=False)), unicode_errors="surrogatepass")
+    name = _NAMES[type(message)]
+    fields = {"t": name} | {field: getattr(message, field) for field in _KINDS[name][1]}
+    packed = msgpack.packb(fields, unicode_errors="surrogatepass")
     assert isinstance(packed, bytes)
     return packed
 

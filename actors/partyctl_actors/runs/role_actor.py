@@ -25,7 +25,9 @@ from partyctl_actors.runs.reports import report
 from partyctl_actors.runs.settle import settle, settled
 from partyctl_actors.transcript import Envelope
 from partyctl_broker.errors import BusError
+from partyctl_broker.exchange import check_payload
 from partyctl_broker.port import Letter
+from partyctl_broker.wire import PAYLOAD_MAX
 
 # How the time that a player has to stop is shared out; each part is followed by its grace.
 _AUTHOR, _CANCEL, _CLOSE, _GRACE = 0.15, 0.3, 0.4, 0.05
@@ -239,10 +241,13 @@ class RoleActor:
                 fix=_namesake(message, offer),
             )
         self._position = state.arms[message.label]
-        tokens = self._meter.take()
-        shared = message if message.is_plain else None
         payload = pack(message.to_wire())
-        self._send(messages.Sent(self._turn, state.receiver.name, message.label, payload, tokens, shared))
+        if len(payload) > PAYLOAD_MAX:
+            check_payload(payload, self._conductor)
+        assert self._line is not None
+        shared = message if message.is_plain else None
+        tokens = self._meter.take()
+        self._line.send(messages.Sent(self._turn, state.receiver.name, message.label, payload, tokens, shared))
 
     def _offer(self, state: SendState) -> Offer:
         offer = self._offers.get(self._position)

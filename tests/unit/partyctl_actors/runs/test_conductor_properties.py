@@ -129,8 +129,8 @@ class Course:
             return Stopped(self.random.choice(sorted(self.state.waiting)), self.at)
         if self.state.phase is Phase.DONE:
             return Tick(self.at)
-        _, node, grant, _ = self.random.choice(list(self.state.asked.values()))
-        label = self.random.choice(list(node.arms))
+        asked = self.random.choice(list(self.state.asked.values()))
+        grant, label = asked.grant, self.random.choice(list(asked.node.arms))
         return Sent(grant.role, grant.turn, grant.receiver, label, pack({}), 0, self.at)
 
     def anything(self) -> Event:
