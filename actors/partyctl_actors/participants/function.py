@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import logging
 import threading
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias, TypeVar
@@ -20,6 +21,7 @@ from partyctl_actors.protocol.role import Role
 from partyctl_actors.transcript import Envelope, Log, Transcript
 
 T = TypeVar("T")
+_log = logging.getLogger("partyctl.runs")
 
 PlainFunction: TypeAlias = Callable[[Offer, Transcript], Message | Awaitable[Message]]
 """`function(offer, heard)`: what may be said now, and all that was said to the role so far (`heard.last(Ticket)` is the
@@ -87,8 +89,16 @@ def is_async(function: object) -> bool:
 
 
 async def run_function(name: str, asynchronous: bool, call: Callable[[], T | Awaitable[T]]) -> T:
-    """What `call` returns: on the loop if it is asynchronous, else from a thread of its own by this name."""
-    answer = call() if asynchronous else await in_thread(name, call)
+    """What `call` returns: on the loop if it is asynchronous, else from a thread of its own by this name.
+
+    A thread cannot be made to stop; one that is no longer waited for is named in the log.
+    """
+    try:
+        answer = call() if asynchronous else await in_thread(name, call)
+    except asyncio.CancelledError:
+        if not asynchronous:
+            _log.warning("The thread %r goes on, though nobody waits for what it returns", name)
+        raise
     return await answer if inspect.isawaitable(answer) else answer
 
 

@@ -76,6 +76,7 @@ class RoleActor:
         self._line: ToConductor | None = None
         self._authoring: asyncio.Future[Message] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._within = 0.0
         self._offers: dict[int, Offer] = {}
 
     async def run(self) -> None:
@@ -209,13 +210,15 @@ class RoleActor:
             self._authoring = asyncio.ensure_future(authored)
             self._authoring.add_done_callback(self._authored)
             if within is not None:
-                self._timer = self._loop.call_later(within, self._expire, within)
+                self._within = within
+                self._timer = self._loop.call_later(within, self._expire)
         else:
             self._say(authored)
 
     # --- what the player says ---
 
     def _authored(self, authoring: asyncio.Future[Message]) -> None:
+        timer = self._timer
         self._disarm()
         if authoring is not self._authoring or self._over.done():
             # Told to stop meanwhile; what it raises on its way out concerns nobody.
@@ -225,7 +228,11 @@ class RoleActor:
         try:
             if authoring.cancelled():
                 raise SessionError("The participant cancelled its own work", where=self._place())
-            self._say(authoring.result())
+            message = authoring.result()
+            # A player that blocks the loop has its answer ready before the timer can ring.
+            if timer is not None and self._loop.time() > timer.when():
+                raise self._overdue(self._within)
+            self._say(message)
         except BaseException as error:
             self._fail(error)
 
@@ -256,9 +263,9 @@ class RoleActor:
             offer = self._offers[self._position] = Offer(self.role, state.receiver, kinds)
         return offer
 
-    def _expire(self, within: float) -> None:
+    def _expire(self) -> None:
         self._timer = None
-        self._fail(self._overdue(within))
+        self._fail(self._overdue(self._within))
 
     def _overdue(self, within: float) -> DeadlineExceeded:
         state = self._view.states[self._position]

@@ -41,18 +41,31 @@ def test_a_deadline_ends_the_role_and_stops_its_player() -> None:
     jumping(test())
 
 
-def test_a_deadline_holds_for_a_player_that_blocks_the_loop() -> None:
-    class Blocking(BasePlayer):
-        def author(self, offer: Offer) -> Message:
-            asyncio.get_running_loop()._now += 3  # type: ignore[attr-defined]
-            return Ping("late")
+class Blocking(BasePlayer):
+    def author(self, offer: Offer) -> Message:
+        asyncio.get_running_loop()._now += 3  # type: ignore[attr-defined]
+        return Ping("late")
 
-    async def test() -> None:
-        async with Scene(Blocking()) as scene:
-            scene.tell(messages.Grant(1, 2.5))
-            assert isinstance(await scene.over(), DeadlineExceeded)
 
-    jumping(test())
+class BlockingLater(Blocking):
+    async def author(self, offer: Offer) -> Message:  # type: ignore[override]
+        return super().author(offer)
+
+
+@pytest.mark.parametrize("player", [Blocking, BlockingLater])
+def test_a_deadline_holds_for_a_player_that_blocks_the_loop(player: type[BasePlayer]) -> None:
+    async def test(within: float) -> BaseException | None:
+        async with Scene(player()) as scene:  # type: ignore[arg-type]
+            scene.tell(messages.Grant(1, within))
+            if within < 3:
+                return await scene.over()
+            await scene.conductor.hears(messages.Sent)
+            return scene.actor.failure
+
+    error = jumping(test(2.5))
+    assert isinstance(error, DeadlineExceeded)
+    assert "it had 2.5 s" in str(error)
+    assert jumping(test(3.5)) is None
 
 
 def test_a_cancel_stops_the_player_before_it_is_confirmed() -> None:
