@@ -30,6 +30,9 @@ class Held:
     def __len__(self) -> int:
         return self._count
 
+    def __contains__(self, destination: str) -> bool:
+        return destination in self._letters
+
     def keep(self, destination: str, letter: Waiting) -> bool:
         """Keep a letter; whether there was room."""
         if self._count >= LETTERS_MAX or self._bytes + len(letter.envelope) > BYTES_MAX:
@@ -42,13 +45,25 @@ class Held:
     def take(self, destination: str) -> list[Waiting]:
         """The letters for a destination, which are no longer kept."""
         letters = self._letters.pop(destination, [])
-        self._count -= len(letters)
-        self._bytes -= sum(len(letter.envelope) for letter in letters)
+        self._less(letters)
         return letters
 
-    def take_all(self) -> list[Waiting]:
-        """All letters."""
-        return [letter for destination in list(self._letters) for letter in self.take(destination)]
+    def take_some(self, most: int) -> list[Waiting]:
+        """At most so many letters, the first of those to one destination first."""
+        found: list[Waiting] = []
+        while self._letters and len(found) < most:
+            destination, letters = next(iter(self._letters.items()))
+            taken = letters[: most - len(found)]
+            del letters[: len(taken)]
+            self._less(taken)
+            found += taken
+            if not letters:
+                del self._letters[destination]
+        return found
+
+    def _less(self, letters: list[Waiting]) -> None:
+        self._count -= len(letters)
+        self._bytes -= sum(len(letter.envelope) for letter in letters)
 
     def drop_from(self, source: str) -> None:
         """Throw away what an address wrote: it is given up, and its letters with it."""

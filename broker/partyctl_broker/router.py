@@ -13,7 +13,8 @@ Rules:
  7. Whoever heard GONE says it back. Until then its letters to that address are refused: they may have been written
     before it knew, and must not reach the next holder of the address.
  8. Until Settle, which comes a moment after the start, a letter to an address that nobody has is kept and not refused:
-    after a restart its peer may be on its way back.
+    after a restart its peer may be on its way back. Each Settle refuses SETTLE_MAX of what was kept; until all is
+    refused, what goes the same ways waits behind it.
  9. Whatever cannot be understood is counted and dropped. Nothing a peer sends raises.
 
 `step` is the only thing that changes the table. `lanes` is there for the shell to read.
@@ -64,6 +65,8 @@ REASONS: Final = {
     "gone": "its peer is gone",
 }
 """The codes of a refusal and what each says to a person."""
+SETTLE_MAX: Final = 64
+"""Letters that one Settle refuses."""
 KEPT: Final = "letters that waited for their address"
 
 
@@ -87,6 +90,7 @@ class Table:
     def __init__(self, life: int = 0, *, holding: bool = False) -> None:
         self._life = life
         self._held = Held() if holding else None
+        self._settling = False
         self._fences: dict[bytes, Counter[bytes]] = {}
         self.lanes: dict[bytes, dict[bytes, bytes]] = {}
         """For each connection that has said HELLO: address frame -> connection of the destination. Read-only."""
@@ -146,13 +150,13 @@ class Table:
             if destination and peer is not None:
                 yield from self._letter(event, peer, destination, source)
             elif destination:
-                yield Count("stranger")
+                yield Count("stranger", offence=1)
             else:
                 yield from self._control(event, peer)
         except VersionMismatch:
             yield from self._refuse_hello(event.connection, 0, "version")
         except Malformed:
-            yield Count("malformed")
+            yield Count("malformed", offence=10)
 
     def _letter(self, event: Arrived, peer: _Peer, destination: str, source: str) -> Iterator[Command]:
         lanes = self.lanes[event.connection]
@@ -182,7 +186,7 @@ class Table:
         if envelope.kind == Kind.HELLO:
             yield from self._hello(event, envelope, Hello.decode(envelope.payload))
         elif peer is None:
-            yield Count("stranger")
+            yield Count("stranger", offence=1)
         elif envelope.kind == Kind.BYE:
             bye = Bye.decode(envelope.payload)
             given = peer.addresses.intersection(bye.addresses) if bye.addresses else peer.addresses
@@ -219,6 +223,8 @@ class Table:
             self._lives[principal.name, hello.incarnation] = connection
             self.lanes[connection] = {}
         welcome = self._claim(connection, peer, principal, hello.claims)
+        if any(refusal.code == "rule" for refusal in welcome.refused.values()):
+            yield Count("claim refused: rule", offence=10)
         yield Tell(connection, wire.TO_BROKER, wire.seal(Kind.WELCOME, 0, envelope.sequence, welcome.encode()))
         for address in welcome.claimed:
             yield from self._deliver_kept(address)
@@ -254,15 +260,21 @@ class Table:
         return Welcome(tuple(claimed), refused, self._life)
 
     def _refuse_hello(self, connection: bytes, sequence: int, code: str) -> Iterator[Command]:
-        yield Count(f"hello refused: {code}")
+        yield Count(f"hello refused: {code}", offence=10)
         nack = Nack("", code, REASONS[code])
         yield Tell(connection, wire.TO_BROKER, wire.seal(Kind.NACK, 0, sequence, nack.encode()))
 
     # --- letters that wait for the return of their address
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether no letter is kept any more."""
+        return self._held is None
+
     def _keep(self, destination: str, event: Arrived) -> bool:
-        letter = Waiting(event.connection, event.frame, event.envelope)
-        return self._held is not None and self._held.keep(destination, letter)
+        if self._held is None or (self._settling and destination not in self._held):
+            return False
+        return self._held.keep(destination, Waiting(event.connection, event.frame, event.envelope))
 
     def _deliver_kept(self, address: str) -> Iterator[Command]:
         if self._held:
@@ -270,9 +282,11 @@ class Table:
                 yield from self._arrived(Arrived(connection, frame, envelope))
 
     def _settle(self) -> Iterator[Command]:
-        held, self._held = self._held, None
-        for connection, frame, envelope in held.take_all() if held else ():
+        self._settling = True
+        for connection, frame, envelope in self._held.take_some(SETTLE_MAX) if self._held else ():
             yield from self._refuse_letter(connection, frame, envelope, "unknown")
+        if not self._held:
+            self._held = None
 
     # --- letters that do not arrive, and peers that leave
 
@@ -281,9 +295,9 @@ class Table:
             destination, source = wire.ends(frame)
             _, stream, sequence, *_ = letter = wire.unseal(envelope)
         except Malformed:
-            yield Count("malformed")
+            yield Count("malformed", offence=10)
             return
-        yield Count(f"letter refused: {code}")
+        yield Count(f"letter refused: {code}", offence=10 if code == "source" else 0)
         nack = Nack(destination, code, REASONS[code], letter.kind)
         yield Tell(connection, wire.road(source, ""), wire.seal(Kind.NACK, 0, sequence, nack.encode(), stream=stream))
 

@@ -1,11 +1,11 @@
 """How the broker reads and writes its ROUTER socket: messages whose lane is known go on as they came, the rest is asked
-of the table, whose commands are carried out here.
+of the table, whose commands are carried out here. Who keeps the broker busy waits for others (shares.py).
 """
 
 import errno
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, cast
 
 import zmq
@@ -13,17 +13,30 @@ import zmq
 from partyctl_broker import wire
 from partyctl_broker.lookout import Lookout, Suspicion, cut_off, unread_by_peer
 from partyctl_broker.router import Table
+from partyctl_broker.shares import ASKED, LETTER, PAIR, PER_KIB, Shares
 from partyctl_broker.steps import Arrived, Check, Command, Count, Cut, Event, Forward, Lost, Tell, Unsent
+from partyctl_broker.words import Words
 
 BATCH: Final = 256
 """Messages routed before the loop looks at its other descriptors."""
+OFFENCES_MAX: Final = 1000
+"""Offences of one connection within a second, by their weight, over which it is shown out."""
+GRAVE: Final = 10
+OFFENDS: Final = "it does not keep to the wire"
+STRETCH: Final = 100
+"""Microseconds of work for busy ones in a row, while others have mail too."""
+RETRY: Final = 0.05
+"""Seconds after which a full queue is tried again, should ZeroMQ not tell that there is room."""
 BURST: Final = 4
 """Messages of one batch after which more are expected."""
 
-LARGE: Final = 64 * 1024
-"""Bytes of an envelope over which it is counted what waits for a peer; ZeroMQ's queues count messages alone."""
-LARGE_MAX: Final = 8 * 1024 * 1024
-"""Bytes of large envelopes that wait for a peer that does not read, before their senders get a NACK."""
+LARGE: Final = 4 * 1024
+"""Bytes of an envelope, or of the further ones of a message, over which it is counted what waits for a peer; ZeroMQ's
+queues count messages alone."""
+QUEUE_BYTES: Final = 8 * 1024 * 1024
+"""Bytes that wait for a peer that does not read, before their senders get a NACK."""
+QUEUE_STEP: Final = 1024 * 1024
+"""Bytes after which it is looked whether a peer has read all."""
 
 # Plain numbers: each use of an enum member in an expression, or as an argument of the C socket, costs 1 to 2 us.
 _WAIT_NOT = int(zmq.NOBLOCK)
@@ -49,7 +62,13 @@ class Routing:
         self.suspicion = Suspicion(lookout)
         """What the guard of the memory needs."""
         self._read = 0
-        self._large: dict[bytes, int] = {}
+        self._queued: dict[bytes, int] = {}
+        self._spent: dict[bytes, int] = {}
+        self._shares = Shares()
+        self._words = Words(self._push_word)
+        self._is_many = False
+        self._offences: dict[bytes, int] = {}
+        self._forgives = 0.0
         self.routed = 0
         """Pairs that went on."""
         # The bare methods of the C socket: the public ones add a Python call and a type check per frame.
@@ -64,27 +83,89 @@ class Routing:
             Count: self._count,
         }
 
-    def turn(self) -> bool:
-        """Route what is there, within bounds, and bury who is dead; whether the socket was seen empty."""
-        liveness = self._liveness
+    def turn(self, called: bool = True) -> float | None:
+        """Route what is there, within bounds, and bury who is dead; for how many seconds there is nothing to do, None
+        if that is until the socket calls.
+
+        Args:
+            called: the socket's descriptor is readable: somebody's first mail has come, or there is room in a queue.
+        """
+        liveness, words, shares = self._liveness, self._words, self._shares
         if liveness.suspects:
             liveness.probe(time.monotonic(), self._is_reachable)
-        empty = self._drain()
+        if words.waiting:
+            words.retry()
+        empty = self._drain(BATCH) if not shares.busy else self._drain_fairly(called)
+        now = time.monotonic()
         # ZeroMQ gives every connection that has mail its turn, so so many messages later all have had theirs.
-        self._read += BATCH
+        self._read += 1 if shares.busy else BATCH
+        self.suspicion.seen.update(self._spent)
         if empty or self._read > len(self._lookout.crowd):
             self._read = 0
             self.suspicion.rounds += 1
+        shares.note(self._spent, self._table.lanes, now)
+        self._spent.clear()
+        if self._offences:
+            self._judge(now)
         if liveness.suspects:
-            for connection in liveness.over(time.monotonic(), empty):
+            for connection in liveness.over(now, empty):
                 self.step(Lost(connection, "its connection is closed"))
+        while words.deaf:
+            self._show_out(words.deaf.pop(), "it does not read")
+        if empty:
+            return RETRY if words.waiting else None
+        return shares.wait(now) if shares.busy else 0.0
+
+    def _drain_fairly(self, called: bool) -> bool:
+        """Route what is there, little of it for those who keep the broker busy; whether the socket was seen empty."""
+        shares = self._shares
+        busy, spent = shares.busy, self._spent
+        total: dict[bytes, int] = {}
+        rests = shares.wait(time.monotonic()) > 0
+        if rests and not called:
+            return False
+        # Who has called is among the next ones, as ZeroMQ takes all in turn.
+        left = len(busy) + 1 if rests else BATCH
+        worked = 0
+        empty = False
+        while left > 0 and worked < STRETCH:
+            self._option(_EVENTS)  # makes ZeroMQ notice whose mail has come; a receive does only now and then
+            empty = self._drain(1)
+            if empty:
+                break
+            for connection, cost in spent.items():
+                total[connection] = total.get(connection, 0) + cost
+                if connection in busy:
+                    worked += cost
+                    left -= 1
+            spent.clear()
+        spent.update(total)
+        shares.rest(worked, time.monotonic())
         return empty
+
+    def _judge(self, now: float) -> None:
+        for connection, count in list(self._offences.items()):
+            if count > OFFENCES_MAX and connection in self._table.lanes:
+                del self._offences[connection]
+                self._show_out(connection, OFFENDS)
+        if now >= self._forgives:
+            self._forgives = now + 1.0
+            self._offences.clear()
+
+    def _offend(self, connection: bytes, weight: int) -> None:
+        self._offences[connection] = self._offences.get(connection, 0) + weight
+
+    def _show_out(self, connection: bytes, why: str) -> None:
+        self._counts[f"shown out: {why}"] += 1
+        self.step(Lost(connection, why))
+        self._words.drop(connection)
+        self._lookout.cut(connection, time.monotonic())
 
     # --- deaths
 
     def _is_reachable(self, connection: bytes) -> bool:
         self._option(_EVENTS)  # makes ZeroMQ look at what it has been told; a send looks only now and then
-        return self._push(connection, (b"",)) != "gone"
+        return self._send_all(connection, (b"",)) != "gone"
 
     def _check(self, command: Check) -> None:
         self._lookout.read_monitor(time.monotonic())
@@ -100,11 +181,11 @@ class Routing:
 
     # --- routing
 
-    def _drain(self) -> bool:
-        """Route what is there, at most BATCH messages; whether the socket was seen empty."""
+    def _drain(self, most: int) -> bool:
+        """Route what is there, so many messages at most; whether the socket was seen empty."""
         receive, option, send, lanes = self._receive, self._option, self._send, self._table.lanes
-        seen = self.suspicion.seen.add
-        for number in range(BATCH):
+        spent, waiting = self._spent, self._words.waiting
+        for number in range(most):
             # Finding nothing raises, which costs 8 us, and asking 2 us. So a short burst asks, a long one does not.
             if 0 < number < BURST and not option(_EVENTS) & _READABLE:
                 return True
@@ -112,7 +193,7 @@ class Routing:
                 origin = receive(_WAIT_NOT)
             except zmq.Again:
                 return True
-            seen(origin)
+            spent[origin] = spent.get(origin, 0) + LETTER
             lane = lanes.get(origin)
             if lane is None:
                 self._hear_stranger(origin)
@@ -120,6 +201,7 @@ class Routing:
             frame = receive(_WAIT_NOT)
             if not option(_RCVMORE):
                 self._counts["malformed"] += 1
+                self._offend(origin, GRAVE)
                 continue
             envelope = receive(_WAIT_NOT)
             if option(_RCVMORE):
@@ -127,10 +209,11 @@ class Routing:
                 continue
             target = lane.get(frame)
             if target is None:
+                spent[origin] += ASKED
                 self.step(Arrived(origin, frame, envelope))
                 continue
-            if len(envelope) > LARGE and not self._fits(target, len(envelope)):
-                self.step(Unsent(origin, frame, envelope, "full"))
+            if target in waiting or (len(envelope) > LARGE and not self._fits(target, len(envelope), origin)):
+                self._refuse(origin, frame, envelope, "full")
                 continue
             try:
                 send(target, _MORE)
@@ -138,39 +221,48 @@ class Routing:
                 send(envelope, _WAIT_NOT)
                 self.routed += 1
             except zmq.ZMQError as error:
-                self.step(Unsent(origin, frame, envelope, _code(error)))
+                self._refuse(origin, frame, envelope, _code(error))
         return False
 
-    def _fits(self, target: bytes, size: int) -> bool:
-        """Whether a large envelope may go to a peer: it reads, or little waits for it."""
+    def _refuse(self, origin: bytes, frame: bytes, envelope: bytes, code: str) -> None:
+        self._spent[origin] = self._spent.get(origin, 0) + ASKED
+        self.step(Unsent(origin, frame, envelope, code))
+
+    def _fits(self, target: bytes, size: int, origin: bytes) -> bool:
+        """Whether much may go to a peer: it reads, or little waits for it."""
+        self._spent[origin] = self._spent.get(origin, 0) + size * PER_KIB // 1024
         descriptor = self._liveness.descriptor(target)
         if descriptor is None:
             return True
-        waiting = self._large.get(target, 0) if unread_by_peer(descriptor) else 0
-        if waiting and waiting + size > LARGE_MAX:
+        waiting = self._queued.get(target, 0)
+        if waiting // QUEUE_STEP != (waiting + size) // QUEUE_STEP and not unread_by_peer(descriptor):
+            waiting = 0
+        if waiting and waiting + size > QUEUE_BYTES:
             return False
-        if len(self._large) > len(self._table.lanes):
-            self._large = {one: bytes_ for one, bytes_ in self._large.items() if one in self._table.lanes}
-        self._large[target] = waiting + size
+        if len(self._queued) > len(self._table.lanes):
+            self._queued = {one: bytes_ for one, bytes_ in self._queued.items() if one in self._table.lanes}
+        self._queued[target] = waiting + size
         return True
 
     def _route_many(self, origin: bytes, lane: dict[bytes, bytes], frame: bytes, envelope: bytes) -> None:
         """Route a message of several pairs; what goes to one connection leaves in one message."""
         frames = self._read_rest([frame, envelope])
+        self._spent[origin] += PAIR * (len(frames) // 2 if frames else wire.PAIRS_MAX)
         if frames is None:
+            self._offend(origin, GRAVE)
             return
         groups: dict[bytes, list[bytes]] = {}
+        self._is_many = True
         for index in range(0, len(frames), 2):
             frame = frames[index]
             target = lane.get(frame)
             if target is None:
                 # It may change the table, so what came before it leaves first.
-                self._send_groups(origin, groups)
-                groups = {}
+                if groups:
+                    self._send_groups(origin, groups)
+                    groups = {}
+                self._spent[origin] += ASKED
                 self.step(Arrived(origin, frame, frames[index + 1]))
-                continue
-            if len(frames[index + 1]) > LARGE and not self._fits(target, len(frames[index + 1])):
-                self.step(Unsent(origin, frame, frames[index + 1], "full"))
                 continue
             group = groups.get(target)
             if group is None:
@@ -178,6 +270,8 @@ class Routing:
             else:
                 group += frames[index : index + 2]
         self._send_groups(origin, groups)
+        self._is_many = False
+        self._words.send()
 
     def _read_rest(self, frames: list[bytes]) -> list[bytes] | None:
         """The frames of the message that is being read, all of them; None if it has no form or is too long."""
@@ -194,29 +288,40 @@ class Routing:
         return frames
 
     def _send_groups(self, origin: bytes, groups: dict[bytes, list[bytes]]) -> None:
+        self._words.send()
         for target, group in groups.items():
-            code = self._push(target, group)
+            size = sum(map(len, group))
+            code = "full" if size > LARGE and not self._fits(target, size, origin) else self._push(target, group)
             if not code:
                 self.routed += len(group) // 2
                 continue
             for index in range(0, len(group), 2):
-                self.step(Unsent(origin, group[index], group[index + 1], code))
+                self._refuse(origin, group[index], group[index + 1], code)
 
     def _hear_stranger(self, origin: bytes) -> None:
-        """The first message of a connection: read in frames that know the descriptor they came by."""
+        """A message of one that has not said HELLO: read in frames that know the descriptor they came by."""
         first = self._router.recv(_WAIT_NOT, copy=False)
+        descriptor = int(first.get(zmq.SRCFD))
         frames = self._read_rest([first.bytes])
         if frames is None:
-            return
-        if not _is_automatic(origin):
+            self._offend(origin, GRAVE)
+        elif not _is_automatic(origin):
             self._counts["chosen routing id"] += 1
-            cut_off(int(first.get(zmq.SRCFD)))
-            return
-        lanes, vouched = self._table.lanes, str(first.get("User-Id"))
+            cut_off(descriptor)
+        else:
+            self._meet(origin, descriptor, frames, str(first.get("User-Id")))
+        if self._offences.get(origin, 0) > OFFENCES_MAX:
+            del self._offences[origin]
+            self._counts[f"shown out: {OFFENDS}"] += 1
+            cut_off(descriptor)
+
+    def _meet(self, origin: bytes, descriptor: int, frames: list[bytes], vouched: str) -> None:
+        lanes = self._table.lanes
         for index in range(0, len(frames), 2):
+            self._spent[origin] += ASKED
             self.step(Arrived(origin, frames[index], frames[index + 1], vouched=vouched))
         if origin in lanes:
-            former = self._liveness.met(origin, int(first.get(zmq.SRCFD)))
+            former = self._liveness.met(origin, descriptor)
             if former is not None:
                 self._liveness.forget(former)
                 self.step(Lost(former, "its connection is closed"))
@@ -227,8 +332,13 @@ class Routing:
         """Tell the table, and carry out what it says."""
         for command in self._table.step(event):
             self._handlers[type(command)](command)
+            if isinstance(command, Count) and command.offence and isinstance(event, Arrived | Unsent):
+                self._offend(event.connection, command.offence)
+        if not self._is_many:
+            self._words.send()
 
     def _forward(self, command: Forward) -> None:
+        self._words.send()
         code = self._push(command.target, (command.frame, command.envelope))
         if code:
             self.step(Unsent(command.origin, command.frame, command.envelope, code))
@@ -236,15 +346,22 @@ class Routing:
             self.routed += 1
 
     def _tell(self, command: Tell) -> None:
-        code = self._push(command.target, (command.frame, command.envelope))
-        if code:
-            self._counts[f"broker's word not delivered: {code}"] += 1
+        self._words.say(command.target, command.frame, command.envelope)
+
+    def _push_word(self, target: bytes, frames: Sequence[bytes]) -> str:
+        code = self._send_all(target, frames)
+        if code and code != "full":
+            self._counts[f"broker's word not delivered: {code}"] += len(frames) // 2
+        return code
 
     def _count(self, command: Count) -> None:
         self._counts[command.what] += 1
 
-    def _push(self, target: bytes, frames: "list[bytes] | tuple[bytes, ...]") -> str:
-        """Send without waiting; the empty string, or why not. All frames or none are sent."""
+    def _push(self, target: bytes, frames: Sequence[bytes]) -> str:
+        """Send letters without waiting; the empty string, or why not. All frames or none are sent."""
+        return "full" if target in self._words.waiting else self._send_all(target, frames)
+
+    def _send_all(self, target: bytes, frames: Sequence[bytes]) -> str:
         send = self._send
         try:
             send(target, _MORE)

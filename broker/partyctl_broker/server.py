@@ -112,11 +112,16 @@ class Broker:
                 poll.register(descriptor, select.EPOLLIN)
             lookout.watch(poll)
             lookout.attend(time.monotonic())  # a ZeroMQ descriptor speaks up only after its socket was found empty
-            empty = False
+            rest: float | None = 0.0
             while not self._stopping:
                 # A ZeroMQ descriptor wakes us once per change, not as long as there is mail: never sleep on a full box.
-                for descriptor, _ in poll.poll(self._patience(settles) if empty else 0.0):
+                called = False
+                if rest:
+                    select.select((poll,), (), (), rest)  # poll itself knows nothing below a millisecond
+                    rest = 0.0
+                for descriptor, _ in poll.poll(self._patience(settles) if rest is None else 0.0):
                     if descriptor == router:
+                        called = True
                         continue
                     if descriptor in self._ends:
                         self._stopping = True
@@ -127,20 +132,21 @@ class Broker:
                         self._tell_of_guilty()
                     else:
                         lookout.attend(time.monotonic())
-                empty = self._routing.turn()
+                rest = self._routing.turn(called)
                 if settles is not None and time.monotonic() >= settles:
-                    settles = None
                     self._routing.step(Settle())
+                    settles = None if self._table.is_settled else settles
                 if lookout.has_cuts:
                     lookout.carry_out_cuts(time.monotonic())
 
     def _patience(self, settles: float | None) -> float | None:
+        """Seconds until there is something to do even if nobody calls; None if there never is."""
         now = time.monotonic()
         wait = self._lookout.wait(now)
         if settles is None:
             return wait
-        rest = max(0.0, settles - now)
-        return rest if wait is None else min(rest, wait)
+        left = max(0.0, settles - now)
+        return left if wait is None else min(left, wait)
 
     # --- the host
 

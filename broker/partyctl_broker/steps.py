@@ -1,6 +1,6 @@
 """What the broker's table is told, and what it tells its shell to do. See router.py for the rules."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from partyctl_broker.auth import Principal
 
@@ -73,7 +73,7 @@ class Forward:
 
 @dataclass(frozen=True, slots=True)
 class Tell:
-    """Send the broker's own word to `target`; if that fails, count it."""
+    """Send the broker's own word to `target`; it must arrive, in order, as long as the connection lasts."""
 
     target: bytes
     frame: bytes
@@ -97,9 +97,14 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """Something was dropped; count it under this name."""
+    """Something was dropped; count it under this name.
+
+    Args:
+        offence: how bad it is, 0 to 10: no peer of ours does what is worth 10, and hardly ever what is worth 1.
+    """
 
     what: str
+    offence: int = field(default=0, compare=False)
 
 
 Command = Forward | Tell | Check | Cut | Count

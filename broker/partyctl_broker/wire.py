@@ -26,7 +26,7 @@ ADDRESS_MAX: Final = 255
 PAYLOAD_MAX: Final = 4 * 1024 * 1024
 """Bytes of one payload. The sender checks it: ZeroMQ drops a larger frame without a word to anybody."""
 FRAME_MAX: Final = PAYLOAD_MAX + 1024
-PAIRS_MAX: Final = 128
+PAIRS_MAX: Final = 32
 """Pairs in one message."""
 
 TO_BROKER: Final = b"\0"

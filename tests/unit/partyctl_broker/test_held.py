@@ -35,5 +35,16 @@ def test_who_gives_its_address_up_takes_its_letters_along():
     for one in (letter(), stays, letter("run/c")):
         store.keep(wire.ends(one.frame)[0], one)
     store.drop_from("run/a")
-    assert store.take_all() == [stays]
+    assert store.take_some(9) == [stays]
     assert len(store) == 0
+
+
+def test_some_of_what_waits_is_taken_in_the_order_it_came():
+    store = Held()
+    letters = [letter(f"run/{place}", envelope=b"%d" % number) for place in "ab" for number in range(2)]
+    for one in letters:
+        store.keep(wire.ends(one.frame)[0], one)
+    assert store.take_some(3) == letters[:3]
+    assert "run/a" not in store
+    assert "run/b" in store
+    assert (len(store), store.take_some(3), len(store)) == (1, letters[3:], 0)

@@ -67,7 +67,8 @@ def table_with(*events):
 class TestHello:
     def test_a_welcome_says_which_claims_hold_and_why_others_do_not(self):
         table = table_with(hello(b"1", "run/a"))
-        [command] = table.step(hello(b"2", "run/b", "run/a", "desk/x", settled=True))
+        count, command = table.step(hello(b"2", "run/b", "run/a", "desk/x", settled=True))
+        assert count == Count("claim refused: rule")
         connection, address, welcome, correlation = heard(command)
         assert (connection, address, correlation) == (b"2", "", 9)
         assert welcome.claimed == ("run/b",)

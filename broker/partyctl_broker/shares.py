@@ -1,0 +1,94 @@
+"""Whose mail has to wait when the broker is busy; pure.
+
+ZeroMQ reads all connections in turn and cannot be told to leave one alone, so a peer that sends as fast as it can keeps
+the broker, and the machine, busy all the time. As long as nobody else wants anything that is as it should be. When
+others do, the broker rests after it has worked for the busy ones, for as long as the work took, and any other mail
+ends the rest at once: what the busy ones sent is in their queues already and wakes nobody.
+
+Work is counted in microseconds, by a rule and not by the clock, so that it does not hang on the machine's load. A
+connection is busy if it takes BUSY of a window. Others want something if those who are not busy, and write to somebody
+who is not busy either, take OTHERS of one: the two ends of a stream are never in each other's way.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Final
+
+WINDOW: Final = 0.01
+"""Seconds over which work is counted."""
+RECENT: Final = 5
+"""Windows after which it is forgotten that somebody wanted something."""
+BUSY: Final = 0.1
+"""The part of a window from which on a connection is busy."""
+STILL_BUSY: Final = 0.005
+"""The same for one that was busy in the last window: it takes less because it is made to wait."""
+OTHERS: Final = 0.01
+REST_MAX: Final = 0.0001
+"""Seconds of rest that are owed at most. ZeroMQ may swallow a call in the middle of a message, so a rest is also the
+longest that a caller waits unheard."""
+
+LETTER: Final = 10
+"""Microseconds that a message costs which goes on."""
+PAIR: Final = 2
+"""The same for each further pair of it."""
+ASKED: Final = 20
+"""The same for a pair that the table is asked about."""
+PER_KIB: Final = 1
+"""The same for a KiB of a large envelope."""
+
+
+class Shares:
+    """Who is busy. Times are in seconds of a monotonic clock."""
+
+    def __init__(self) -> None:
+        self.busy: frozenset[bytes] = frozenset()
+        """The connections that have to wait; empty as long as they are in nobody's way."""
+        self._window: dict[bytes, int] = {}
+        self._recent: deque[dict[bytes, int]] = deque(maxlen=RECENT)
+        self._began = 0.0
+        self._rested = 0.0
+
+    def note(self, spent: Mapping[bytes, int], lanes: Mapping[bytes, Mapping[bytes, bytes]], now: float) -> None:
+        """Work was done.
+
+        Args:
+            spent: for whom, microseconds by connection.
+            lanes: whom each connection writes to, by address frame.
+            now: the time.
+        """
+        window = self._window
+        for connection, cost in spent.items():
+            window[connection] = window.get(connection, 0) + cost
+        if now - self._began >= WINDOW:
+            self._judge(lanes, now - self._began)
+            self._began, self._window = now, {}
+
+    def _judge(self, lanes: Mapping[bytes, Mapping[bytes, bytes]], seconds: float) -> None:
+        if seconds > RECENT * WINDOW:
+            self._recent.clear()  # nothing happened for a while
+        self._recent.append(self._window)
+        most = seconds * 1e6
+        busy = {
+            connection
+            for connection, cost in self._window.items()
+            if cost >= most * (STILL_BUSY if connection in self.busy else BUSY)
+        }
+        self.busy = frozenset(busy) if busy and self._others_want(busy, lanes) else frozenset()
+
+    def _others_want(self, busy: set[bytes], lanes: Mapping[bytes, Mapping[bytes, bytes]]) -> bool:
+        left = OTHERS * WINDOW * 1e6
+        for window in self._recent:
+            for connection, cost in window.items():
+                if connection not in busy and not busy.issuperset(lanes.get(connection, {}).values()):
+                    left -= cost
+                    if left <= 0:
+                        return True
+        return False
+
+    def rest(self, worked: int, now: float) -> None:
+        """Work was done for busy ones, microseconds: as much rest is owed."""
+        self._rested = min(max(self._rested, now) + worked / 1e6, now + REST_MAX)
+
+    def wait(self, now: float) -> float:
+        """Seconds of rest that are owed."""
+        return max(0.0, self._rested - now)

@@ -1,0 +1,67 @@
+import pytest
+
+from partyctl_broker.shares import REST_MAX, WINDOW, Shares
+
+FLOOD, A, B, FAR = b"flood", b"a", b"b", b"far"
+LANES = {FLOOD: {b"1": FLOOD}, A: {b"2": B}, B: {b"3": A}, FAR: {b"4": FLOOD}}
+MUCH, LITTLE = int(WINDOW * 0.5e6), int(WINDOW * 0.02e6)
+
+
+@pytest.fixture
+def shares():
+    """Shares that have seen one window of nothing."""
+    made = Shares()
+    made.note({}, LANES, 100.0)
+    return made
+
+
+def after(shares, *windows):
+    """Who is busy after windows with so much work."""
+    for number, spent in enumerate(windows):
+        shares.note(spent, LANES, 100.0 + WINDOW * (number + 1))
+    return shares.busy
+
+
+def test_who_sends_much_is_in_the_way_of_those_who_send_little(shares):
+    assert after(shares, {FLOOD: MUCH, A: LITTLE, B: LITTLE}) == {FLOOD}
+
+
+def test_who_is_alone_is_in_nobodys_way(shares):
+    assert after(shares, {FLOOD: MUCH}) == set()
+
+
+def test_the_two_ends_of_a_stream_are_not_in_each_others_way(shares):
+    assert after(shares, {FLOOD: MUCH, FAR: LITTLE}) == set()
+
+
+def test_a_letter_now_and_then_makes_nobody_wait(shares):
+    assert after(shares, {FLOOD: MUCH, A: 10}) == set()
+
+
+def test_what_others_wanted_a_moment_ago_still_counts_and_then_no_more(shares):
+    quiet = [{FLOOD: MUCH}] * 4
+    assert after(shares, {A: LITTLE}, *quiet) == {FLOOD}
+    assert after(shares, *[{FLOOD: MUCH}] * 9) == set()
+
+
+def test_who_waits_is_busy_as_long_as_it_sends_at_all(shares):
+    little = {FLOOD: LITTLE, A: LITTLE}
+    assert after(shares, little) == set()
+    assert after(shares, {}, {FLOOD: MUCH, A: LITTLE}, little) == {FLOOD}
+    assert after(shares, {}, {}, {}, {A: LITTLE}) == set()
+
+
+def test_work_is_counted_over_the_whole_window(shares):
+    for part in range(1, 5):
+        shares.note({FLOOD: MUCH // 4, A: LITTLE}, LANES, 100.0 + WINDOW * part / 4)
+    assert shares.busy == {FLOOD}
+
+
+def test_as_much_rest_is_owed_as_there_was_work_within_a_limit(shares):
+    shares.rest(50, 7.0)
+    assert shares.wait(7.0) == pytest.approx(0.00005)
+    assert shares.wait(7.00004) == pytest.approx(0.00001)
+    assert shares.wait(7.1) == 0.0
+    for _ in range(3):
+        shares.rest(1000, 8.0)
+    assert shares.wait(8.0) == pytest.approx(REST_MAX)
