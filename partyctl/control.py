@@ -2,13 +2,15 @@
 
 The lock is the truth, the socket only a door: a file left by a crash means nothing, a held lock without an answering
 socket means a host that is starting, busy or stopped, and the caller is told which. Messages are msgpack maps over a
-SOCK_SEQPACKET socket; the first in each direction is a hello that carries the version of this protocol. The hello, and
-`down` with its arguments, are the same in every version, so that a party can always be stopped.
+SOCK_SEQPACKET socket; the first in each direction is a hello that carries the version of this protocol and the release
+of partyctl. Both must be the same at both ends, for what a request means and what its answer holds may change with a
+release. The hello, and `down` with its arguments, are the same in all, so that a party can always be stopped.
 """
 
 import contextlib
 import errno
 import fcntl
+import functools
 import json
 import os
 import socket
@@ -31,6 +33,14 @@ CONTROL_VERSION: Final = 1
 
 _STEP = 0.02
 """Seconds between two looks at something that has no descriptor to wait on."""
+
+
+@functools.cache
+def release() -> str:
+    """The release of partyctl that this process runs."""
+    from importlib.metadata import version
+
+    return version("partyctl")
 
 
 class Reply(dict[str, object]):
@@ -72,16 +82,14 @@ class Control:
         self.release = release if isinstance(release, str) else ""
 
     def check_version(self) -> None:
-        """Refuse a host of another version.
+        """Refuse a host of another release.
 
         Raises:
-            VersionSkew: the host speaks another version of the protocol.
+            VersionSkew: the host was started by another release, or speaks another version of the protocol.
         """
-        if self.version != CONTROL_VERSION:
-            from importlib.metadata import version
-
-            theirs = f"version {self.version}" + (f" (partyctl {self.release})" if self.release else "")
-            raise VersionSkew(self.party, theirs, f"version {CONTROL_VERSION} (partyctl {version('partyctl')})")
+        if (self.version, self.release) != (CONTROL_VERSION, release()):
+            theirs = f"version {self.version} (partyctl {self.release or 'of an unknown release'})"
+            raise VersionSkew(self.party, theirs, f"version {CONTROL_VERSION} (partyctl {release()})")
 
     def send(self, message: Mapping[str, object], timeout: float) -> None:
         """Send one request without waiting for its reply.
@@ -164,7 +172,7 @@ def connect(party: str, timeout: float = 2.0, *, any_version: bool = False) -> C
     Raises:
         NotRunning: nobody holds the party's lock.
         NotAnswering: somebody does, and did not open the socket or say hello in time.
-        VersionSkew: the host speaks another version of the protocol.
+        VersionSkew: the host was started by another release.
         Unknown: the lock cannot be looked at.
         PathError: the runtime directory cannot be used.
     """

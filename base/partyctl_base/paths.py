@@ -100,5 +100,13 @@ def _private(path: Path) -> Path:
             fix=f"Set {RUNTIME_VARIABLE} to a directory of your own",
         )
     if status.st_mode & 0o077:
-        path.chmod(0o700)
+        try:
+            path.chmod(0o700)
+        except OSError as error:
+            raise PathError(
+                "a private directory cannot be closed to others",
+                where=str(path),
+                why=error.strerror or str(error),
+                fix=f"Do it yourself, with chmod 700, or set {RUNTIME_VARIABLE} or the XDG variables to another place",
+            ) from error
     return path

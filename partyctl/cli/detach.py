@@ -13,14 +13,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 from partyctl.config import PartyConfig
 from partyctl.control import condition, connect, owner
 from partyctl.errors import AlreadyRunning, HostError, Owner, StartFailed, exit_code
+from partyctl.hostlog import log_path, open_log
 from partyctl_base.errors import PartyError
-from partyctl_base.paths import state_directory
 
 LOCK_LIMIT: Final = 15.0
 """Seconds a detached host gets to take the lock when nobody waits for more."""
@@ -28,7 +27,6 @@ LOCK_LIMIT: Final = 15.0
 END_LIMIT: Final = 10.0
 """Seconds a host gets to stop after SIGTERM, before SIGKILL; its children then end by themselves."""
 
-_LOG_MAX = 4 * 1024 * 1024
 _TAIL = 2000
 _READY = b"1"
 _FAILED = b"!"
@@ -44,11 +42,11 @@ class Detached:
 
     def __init__(self, config: PartyConfig) -> None:
         self._party = config.name
-        self.log = state_directory(config.name) / "host.log"
+        self.log = log_path(config.name)
         self._report, theirs = os.pipe()
         try:
-            with _open_log(self.log) as output:
-                self._log_start = output.tell()
+            with os.fdopen(open_log(self.log), "ab") as output:
+                self._log_start = output.seek(0, os.SEEK_END)
                 # A new session: the terminal's Ctrl-C and its closing do not reach the host. -P: a file called
                 # click.py in the current directory is not our library.
                 self._process = subprocess.Popen(
@@ -198,13 +196,3 @@ def _arguments(config: PartyConfig) -> list[str]:
     if config.nodes is not None:
         arguments += ["--nodes", str(config.nodes)]
     return arguments
-
-
-def _open_log(path: Path) -> IO[bytes]:
-    with contextlib.suppress(OSError):
-        if path.stat().st_size > _LOG_MAX:
-            path.replace(path.with_name(path.name + ".1"))
-    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-    output = os.fdopen(fd, "ab")
-    output.seek(0, os.SEEK_END)
-    return output

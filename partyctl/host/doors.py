@@ -1,7 +1,7 @@
 """The host's control socket: who may come in, and what they may ask.
 
 One SOCK_SEQPACKET socket in the 0700 runtime directory; a caller of another uid is turned away. Every connection
-begins with a hello that carries the version of this protocol. The requests:
+begins with a hello that carries the version of this protocol and the release of partyctl. The requests:
 
     status                  one status document
     wait                    ready, once everything is
@@ -21,7 +21,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from partyctl.control import CONTROL_NAME, CONTROL_VERSION
+from partyctl.control import CONTROL_NAME, CONTROL_VERSION, release
+from partyctl.errors import HostError
 from partyctl.maps import Map, pack, unpack
 from partyctl_base.aio import AsyncChannel
 from partyctl_base.channel import Channel, ChannelClosed
@@ -74,20 +75,29 @@ class Doors:
         directory: the runtime directory.
         party: the party's name, told in the hello.
         answers: what to do for each kind of request; a PartyError is told to the caller.
+
+    Raises:
+        HostError: the socket cannot be made.
     """
 
     def __init__(self, directory: Path, party: str, answers: Mapping[str, Answer]) -> None:
         self._path = socket_path(directory, CONTROL_NAME)
-        self._party = party
+        self._hello: Map = {"t": "hello", "version": CONTROL_VERSION, "release": release(), "pid": os.getpid()}
+        self._hello["party"] = party
         self._answers = answers
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._path.unlink(missing_ok=True)
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket.setblocking(False)
-        self._socket.bind(str(self._path))
-        self._path.chmod(0o600)
-        self._socket.listen(64)
+        try:
+            self._path.unlink(missing_ok=True)
+            self._socket.bind(str(self._path))
+            self._path.chmod(0o600)
+            self._socket.listen(64)
+        except OSError as error:
+            self._socket.close()
+            why = error.strerror or str(error)
+            raise HostError("the control socket cannot be made", where=str(self._path), why=why) from error
         self._loop.add_reader(self._socket.fileno(), self._accept)
 
     async def close(self) -> None:
@@ -119,8 +129,7 @@ class Doors:
                 async with asyncio.timeout(_HELLO_LIMIT):
                     if await caller.hear() is None:
                         return
-                    hello: Map = {"t": "hello", "version": CONTROL_VERSION, "pid": os.getpid(), "party": self._party}
-                    await caller.reply(hello)
+                    await caller.reply(self._hello)
                 while (data := await caller.hear()) is not None:
                     await self._answer(caller, data)
         finally:

@@ -4,6 +4,7 @@ The lock is taken before any socket is bound and held until the process ends, so
 stands in the way: the kernel frees the lock with the process.
 """
 
+import contextlib
 import fcntl
 import json
 import os
@@ -14,6 +15,7 @@ from typing import Self
 
 from partyctl.control import LOCK_NAME, owner
 from partyctl.errors import AlreadyRunning, HostError
+from partyctl_base.paths import RUNTIME_VARIABLE
 
 
 class PartyLock:
@@ -21,11 +23,15 @@ class PartyLock:
 
     Raises:
         AlreadyRunning: a living process holds it; names its pid.
-        HostError: nobody could be told who holds it, for the disk is full or broken.
+        HostError: it cannot be had, or nobody could be told who holds it: the disk is full, broken or read-only.
     """
 
     def __init__(self, party: str, directory: Path) -> None:
-        self._fd = os.open(directory / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        path = directory / LOCK_NAME
+        try:
+            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            raise _unusable("the party's lock cannot be opened", path, error) from error
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -37,13 +43,12 @@ class PartyLock:
             os.pwrite(self._fd, text.encode(), 0)
         except OSError as error:
             os.close(self._fd)
-            raise HostError(
-                "the party's lock cannot be written", where=str(directory / LOCK_NAME), why=error.strerror or ""
-            ) from error
+            raise _unusable("the party's lock cannot be written", path, error) from error
 
     def release(self) -> None:
         """Free the lock; the file stays, so that two starters never lock two files of one name."""
-        os.ftruncate(self._fd, 0)
+        with contextlib.suppress(OSError):  # a name that is left there is no lock; see above
+            os.ftruncate(self._fd, 0)
         os.close(self._fd)
 
     def __enter__(self) -> Self:
@@ -53,3 +58,8 @@ class PartyLock:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.release()
+
+
+def _unusable(what: str, path: Path, error: OSError) -> HostError:
+    fix = f"Make room or make it writable, or set {RUNTIME_VARIABLE} to another directory"
+    return HostError(what, where=str(path), why=error.strerror or str(error), fix=fix)

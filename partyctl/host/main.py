@@ -26,12 +26,16 @@ from partyctl.host.drain import Drain
 from partyctl.host.listening import Listening
 from partyctl.host.lock import PartyLock
 from partyctl.host.tree import Tree, counted
+from partyctl.hostlog import log_path, rotate
 from partyctl.keys import Keys
 from partyctl.maps import Map
 from partyctl_base.ids import RandomIds
 from partyctl_base.paths import runtime_directory
 from partyctl_base.process import set_child_subreaper
 from partyctl_confinement import reaper
+
+LOG_LOOK = 2.0
+"""Seconds between two looks at the length of host.log; a look is two calls of the kernel."""
 
 DRAIN_LIMIT = 30.0
 """Seconds the running runs get to end after the first signal."""
@@ -74,6 +78,13 @@ def say(line: str) -> None:
     print(f"partyctl: {line}", file=sys.stderr, flush=True)
 
 
+async def _keep_log_short(path: Path) -> None:
+    """Look at host.log from time to time, for as long as the host runs."""
+    while True:
+        rotate(path)
+        await asyncio.sleep(LOG_LOOK)
+
+
 class Host:
     """One party while it runs."""
 
@@ -114,6 +125,7 @@ class Host:
         answers |= {"keys": self._keys}
         doors = Doors(self._directory, self._config.name, answers)
         self._chronicle.happened("starting", "party", pid=os.getpid())
+        self.tree.spawn_task(_keep_log_short(log_path(self._config.name)))
         try:
             await self._until_stopped()
         except HostError as error:

@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import time
+from importlib.metadata import version
 from pathlib import Path
 
 import msgpack
@@ -55,7 +56,7 @@ class FakeHost:
     Args:
         directory: the party's runtime directory.
         behaviour: "answers", "silent" (accepts, says nothing), "doorless" (holds the lock, has no socket), "foreign"
-            (another protocol version), "mumbles" (answers the hello with something else), "hangs up" (closes after
+            (another protocol version), "older" (another release), "mumbles" (answers the hello with something else), "hangs up" (closes after
             the hello), "babbles" (answers what is no message), "stays" (accepts down and goes on).
         status: the status document it gives.
     """
@@ -122,8 +123,11 @@ class _Program:
                 time.sleep(60)
             if request["t"] == "hello":
                 hello = {"t": "hello", "version": 1, "pid": os.getpid(), "party": "p"}
+                hello["release"] = version("partyctl")
                 if self.behaviour == "foreign":
                     hello |= {"version": 99, "release": "9.9"}
+                if self.behaviour == "older":
+                    hello["release"] = "0.0.9"
                 if self.behaviour == "mumbles":
                     hello = {"t": "er"}
                 self.say(connection, hello)

@@ -5,6 +5,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from importlib.metadata import version
 
 import pytest
 
@@ -174,10 +175,13 @@ def test_code_143_is_an_end_by_sigterm(partyctl: Cli) -> None:
     assert codes.pop() == 143
 
 
-def test_a_host_of_another_version_is_stopped_all_the_same(partyctl: Cli) -> None:
-    with FakeHost(partyctl.runtime / "p", "foreign") as host:
+@pytest.mark.parametrize(("behaviour", "theirs"), [("foreign", "99 (partyctl 9.9"), ("older", "1 (partyctl 0.0.9")])
+def test_a_host_of_another_version_is_named_and_stopped_all_the_same(
+    partyctl: Cli, behaviour: str, theirs: str
+) -> None:
+    with FakeHost(partyctl.runtime / "p", behaviour) as host:
         done = partyctl("status", "--party", "p")
-        assert "speaks version 99 (partyctl 9.9), this is version 1 (partyctl 0." in done.stderr
+        assert f"speaks version {theirs}), this is version 1 (partyctl {version('partyctl')})" in done.stderr
         assert "partyctl down" in done.stderr
         begun = time.monotonic()
         assert partyctl("down", "--party", "p").returncode == 0

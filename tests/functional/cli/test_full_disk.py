@@ -1,10 +1,12 @@
-"""A log book on a disk that becomes full, and has room again."""
+"""Disks that become full or read-only, and have room again: under a log book, and under a party that starts or runs."""
 
 import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,17 +41,104 @@ assert logs_reader("p").read() == [json.loads(line) for line in lines]
 """
 
 
-def test_a_full_disk_costs_lines_and_tells_how_many(tmp_path: Path) -> None:
+PARTY = """
+import json, os, subprocess, sys, time
+from pathlib import Path
+root = Path(sys.argv[1])
+run, state = root / "run", root / "state"
+for disk in (run, state):
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k,mode=700", "none", str(disk)], check=True)
+os.environ.update(PARTYCTL_RUNTIME_DIR=str(run), XDG_STATE_HOME=str(state), HOME=str(root))
+
+def partyctl(*words):
+    command = [sys.executable, "-P", "-m", "partyctl", *words]
+    return subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=40, stdin=subprocess.DEVNULL)
+
+def fill(disk):
+    with (disk / "ballast").open("wb", buffering=0) as stream:
+        try:
+            while True:
+                stream.write(bytes(256))
+        except OSError:
+            pass
+
+def status():
+    return json.loads(partyctl("status", "--json").stdout)
+
+def kill_node():
+    restarts = status()["nodes"][0]["restarts"]
+    os.kill(status()["nodes"][0]["pid"], 9)
+    while (node := status()["nodes"][0])["state"] != "ready" or node["restarts"] == restarts:
+        time.sleep(0.05)
+
+said = []
+fill(run)
+said.append(partyctl("up", "--nodes", "1"))
+(run / "ballast").unlink()
+subprocess.run(["mount", "-o", "remount,ro", str(run)], check=True)
+said.append(partyctl("up", "--nodes", "1"))
+subprocess.run(["mount", "-o", "remount,rw", str(run)], check=True)
+refused = [(done.returncode, done.stderr) for done in said]
+# A file grows by whole pages: the start of the party is to find room in one that is there, the next event none.
+from partyctl.logbook import Events
+events = Events("default")
+events.record("before", "party")
+size = sum(path.stat().st_size for path in state.rglob("*.jsonl"))
+events.record("before", "party", cause="y" * (4096 - 300 - 2 * size))
+events.close()
+up = partyctl("up", "--wait", "--nodes", "1")
+assert up.returncode == 0, up
+try:
+    fill(state)
+    kill_node()
+    full = (status()["books"], partyctl("status", "--check").returncode, partyctl("status").stdout)
+    (state / "ballast").unlink()
+    kill_node()
+    room = (status()["books"], partyctl("status", "--check").returncode)
+finally:
+    down = partyctl("down", "--now")
+assert down.returncode == 0, down
+print(json.dumps({"refused": refused, "full": full, "room": room, "events": partyctl("events").stdout}))
+"""
+
+
+@pytest.fixture
+def isolated(tmp_path: Path) -> Callable[[str], Any]:
+    """Runs a program that may mount; what it prints, which is JSON."""
     if (
         shutil.which("unshare") is None
         or subprocess.run([*ISOLATED, "true"], capture_output=True, check=False).returncode
     ):
         pytest.skip("needs a mount namespace of its own")
-    command = [*ISOLATED, sys.executable, "-c", PROGRAM, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
 
-    records = json.loads(done.stdout)
+    def run(program: str) -> Any:
+        command = [*ISOLATED, sys.executable, "-c", program, str(tmp_path)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    return run
+
+
+def test_a_party_on_a_full_disk_says_so_and_recovers_when_there_is_room(isolated: Callable[[str], Any]) -> None:
+    told = isolated(PARTY)
+    (full, why_full), (read_only, why_read_only) = told["refused"]
+    assert (full, read_only) == (1, 1)
+    assert "No space left on device" in why_full
+    assert "Read-only file system" in why_read_only
+    assert "Traceback" not in why_full + why_read_only
+
+    books, code, shown = told["full"]
+    assert books == {"logs": "No space left on device", "events": "No space left on device"}
+    assert code == 6
+    assert "! events are not kept: No space left on device" in shown
+    assert told["room"] == [{"logs": None, "events": None}, 0]
+    assert "dropped events: No space left on device (dropped=" in told["events"]
+
+
+def test_a_full_disk_costs_lines_and_tells_how_many(isolated: Callable[[str], Any]) -> None:
+    records = isolated(PROGRAM)
     texts = [record["text"].split()[0] for record in records]
     (told,) = [number for number, record in enumerate(records) if record.get("mark") == "dropped"]
     assert texts[:told] == ["before", *map(str, range(told - 1))]

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from partyctl.control import is_held
+from partyctl.hostlog import LOG_MAX
 from partyctl_base.process import is_alive
 
 from .conftest import Cli
@@ -64,6 +65,16 @@ def test_a_party_comes_up_detached_is_seen_and_leaves_nothing(partyctl: Cli) -> 
     assert not {pid for pid in pids if is_alive(pid)}
     assert not is_held(lock(partyctl))
     assert not [path for path in lock(partyctl).parent.rglob("*") if path.is_socket()]
+
+
+def test_the_log_of_a_party_in_the_background_is_bounded_while_it_runs(partyctl: Cli) -> None:
+    assert partyctl("up", "-d", "--wait", "--nodes", "1").returncode == 0
+    log = partyctl.home / "state" / "partyctl" / "default" / "host.log"
+    os.truncate(log, LOG_MAX + 1)
+    until(lambda: log.with_name("host.log.1").exists() and log.exists())
+    assert partyctl("down").returncode == 0
+    assert log.stat().st_size < 1000
+    assert log.with_name("host.log.1").stat().st_size == LOG_MAX + 1
 
 
 def test_detaching_without_wait_returns_when_the_lock_is_held(partyctl: Cli) -> None:

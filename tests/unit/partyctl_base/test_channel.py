@@ -99,6 +99,20 @@ def test_what_was_sent_before_a_close_is_read_before_the_end_of_file() -> None:
     right.close()
 
 
+def test_the_last_words_of_a_peer_are_read_though_it_left_something_unread() -> None:
+    left, right = Channel.pair()
+    left.send(b"the last words")
+    right.send(b"what nobody reads")
+    left.close()  # the kernel now says ECONNRESET to the other end, once, before anything else
+    received = right.receive(timeout=1)
+    assert received is not None
+    assert received.data == b"the last words"
+    assert right.receive(timeout=1) is None
+    with pytest.raises(ChannelClosed):
+        right.send(b"more")
+    right.close()
+
+
 def test_sending_to_a_closed_end_says_so() -> None:
     left, right = Channel.pair()
     right.close()

@@ -4,6 +4,7 @@ import asyncio
 import os
 import socket
 from collections.abc import Awaitable, Callable
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -56,11 +57,11 @@ class Visitor:
         return None if received is None else unpack(received.data)
 
 
-def test_a_hello_is_answered_with_version_pid_and_party(runtime: Path) -> None:
+def test_a_hello_is_answered_with_version_release_pid_and_party(runtime: Path) -> None:
     async def visit() -> None:
         visitor = Visitor(runtime)
         hello = await visitor.says({"t": "hello", "version": 1})
-        assert hello == {"t": "hello", "version": 1, "pid": os.getpid(), "party": "p"}
+        assert hello == {"t": "hello", "version": 1, "release": version("partyctl"), "pid": os.getpid(), "party": "p"}
         visitor.channel.close()
 
     serving(runtime, visit)

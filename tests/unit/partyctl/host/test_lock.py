@@ -41,6 +41,20 @@ def test_a_refused_starter_keeps_no_descriptor(runtime: Path) -> None:
         assert len(os.listdir("/proc/self/fd")) == before
 
 
+@pytest.mark.parametrize("obstacle", ["directory", "link"])
+def test_a_lock_that_cannot_be_opened_is_an_error_with_a_way_out(runtime: Path, obstacle: str) -> None:
+    place = directory(runtime)
+    if obstacle == "directory":
+        (place / "lock").mkdir()
+    else:
+        (place / "lock").symlink_to(place / "elsewhere")
+    with pytest.raises(HostError, match="cannot be opened") as caught:
+        PartyLock("p", place)
+    assert caught.value.where == str(place / "lock")
+    assert "PARTYCTL_RUNTIME_DIR" in caught.value.fix
+    assert not (place / "elsewhere").exists()
+
+
 def test_a_lock_that_cannot_be_written_is_an_error_and_is_let_go(
     runtime: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
