@@ -18,8 +18,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, runtime_checkable
 
+from partyctl_base.clock import Clock, StopSignal, SystemClock
+from partyctl_base.ids import IdAllocator, RandomIds
+from partyctl_plugins.checkpoints import Checkpoint, CheckpointStore, FileCheckpointStore, InMemoryCheckpointStore
+from partyctl_plugins.checks import check_absolute, check_instance, check_optional
+from partyctl_plugins.enclosure import Confinement
 from partyctl_plugins.errors import (
     AgentSessionError,
+    CheckpointError,
     CliExitError,
     ContinuityError,
     FailureKind,
@@ -45,7 +51,7 @@ from partyctl_plugins.permissions import (
     NativeMode,
     NativePermissions,
     StdioMcpServer,
-    check_absolute,
+    mcp_servers,
 )
 from partyctl_plugins.profile import (
     McpMechanism,
@@ -56,14 +62,27 @@ from partyctl_plugins.profile import (
     SchemaMechanism,
     TransportKind,
 )
-from partyctl_plugins.turns import Continuity, OutputSchema, SkillSummary, TurnRequest, TurnResult
-from partyctl_plugins.usage import CostSource, ProviderUsage, TokenUsage, normalized_usage
+from partyctl_plugins.turns import (
+    Continuity,
+    OutputSchema,
+    SkillSummary,
+    Turn,
+    TurnRequest,
+    TurnResult,
+    TurnTicket,
+)
+from partyctl_plugins.usage import CostSource, ProviderUsage, TokenUsage, TokenWeights, normalized_usage
 
 __all__ = [
     "AgentEvent",
     "AgentSessionError",
     "ApprovalPolicy",
+    "Checkpoint",
+    "CheckpointError",
+    "CheckpointStore",
     "CliExitError",
+    "Clock",
+    "Confinement",
     "Continuity",
     "ContinuityError",
     "Conversation",
@@ -72,7 +91,10 @@ __all__ = [
     "Emit",
     "EventHandler",
     "FailureKind",
+    "FileCheckpointStore",
     "HttpMcpServer",
+    "IdAllocator",
+    "InMemoryCheckpointStore",
     "McpMechanism",
     "McpServer",
     "NativeMode",
@@ -87,6 +109,7 @@ __all__ = [
     "ProviderOptionsError",
     "ProviderProfile",
     "ProviderUsage",
+    "RandomIds",
     "RecordError",
     "RenewalBudget",
     "RetryPolicy",
@@ -97,13 +120,18 @@ __all__ = [
     "SkillSummary",
     "StdioMcpServer",
     "SteerableConversation",
+    "StopSignal",
+    "SystemClock",
     "TokenUsage",
+    "TokenWeights",
     "Transport",
     "TransportKind",
+    "Turn",
     "TurnCancelledError",
     "TurnFailedError",
     "TurnRequest",
     "TurnResult",
+    "TurnTicket",
     "TurnTimeoutError",
     "normalized_usage",
 ]
@@ -138,12 +166,13 @@ class ConversationSpec:
 
     def __post_init__(self) -> None:
         check_absolute("cwd", self.cwd)
-        if not isinstance(self.permissions, NativePermissions):
-            raise TypeError(f"permissions must be NativePermissions, not {self.permissions!r}")
+        check_instance("permissions", self.permissions, NativePermissions)
         object.__setattr__(self, "approvals", ApprovalPolicy(self.approvals))
-        object.__setattr__(self, "mcp_servers", tuple(self.mcp_servers))
-        if self.resume_id == "":
-            raise ValueError("resume_id must be None or the id of a conversation, not empty")
+        object.__setattr__(self, "mcp_servers", mcp_servers(self.mcp_servers))
+        for name in ("model", "reasoning_effort", "resume_id"):
+            check_optional(name, getattr(self, name))
+        if self.previous_usage is not None:
+            check_instance("previous_usage", self.previous_usage, ProviderUsage)
 
 
 Emit: TypeAlias = Callable[[AgentEvent], None]

@@ -17,6 +17,7 @@
     │   ├── ProviderNotFound       no installed distribution provides this name             (caller)
     │   ├── ProviderConflict       several do                                               (machine)
     │   └── PluginLoadError        it could not be imported, or is no provider              (worker)
+    ├── CheckpointError            a checkpoint could not be kept or read back              (machine)
     └── RecordError                a record on a worker's channel is not one of ours        (worker)
 
 A transport raises only these. Each class names in `wire_fields` the attributes that cross the worker's channel;
@@ -261,6 +262,12 @@ class PluginLoadError(PluginError):
     def __init__(self, what: str, *, where: str = "", why: str = "", fix: str = "", detail: str = "") -> None:
         super().__init__(what, where=where, why=why, fix=fix)
         self.detail = detail
+
+
+class CheckpointError(AgentSessionError):
+    """A checkpoint could not be kept, or what was kept cannot be read back."""
+
+    whose: ClassVar[Whose] = "machine"
 
 
 class RecordError(AgentSessionError):

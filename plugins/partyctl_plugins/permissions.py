@@ -1,11 +1,11 @@
 """What an agent may do on its own, and the tool servers it gets. Nothing here has a default: the caller decides."""
 
-import math
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, TypeAlias
+
+from partyctl_plugins.checks import check_absolute, check_env, check_filled, check_seconds, tuple_of
 
 
 class NativeMode(StrEnum):
@@ -91,11 +91,12 @@ class StdioMcpServer:
     tool_timeout_s: float | None = None
 
     def __post_init__(self) -> None:
-        _filled("name", self.name)
-        _filled("command", self.command)
+        check_filled("name", self.name)
+        check_filled("command", self.command)
         check_seconds("startup_timeout_s", self.startup_timeout_s)
         check_seconds("tool_timeout_s", self.tool_timeout_s)
-        object.__setattr__(self, "args", tuple(self.args))
+        check_env("env", self.env)
+        object.__setattr__(self, "args", tuple_of("args", self.args, str))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +117,11 @@ class HttpMcpServer:
     tool_timeout_s: float | None = None
 
     def __post_init__(self) -> None:
-        _filled("name", self.name)
-        _filled("url", self.url)
+        check_filled("name", self.name)
+        check_filled("url", self.url)
         if self.transport not in ("http", "sse"):
             raise ValueError(f'transport must be "http" or "sse", not {self.transport!r}')
+        check_env("headers", self.headers)
         check_seconds("startup_timeout_s", self.startup_timeout_s)
         check_seconds("tool_timeout_s", self.tool_timeout_s)
 
@@ -127,24 +129,16 @@ class HttpMcpServer:
 McpServer: TypeAlias = StdioMcpServer | HttpMcpServer
 
 
-def check_absolute(name: str, path: object) -> None:
-    """Raise unless `path` is an absolute path in text (TypeError, ValueError)."""
-    if not isinstance(path, str):
-        raise TypeError(f"{name} must be text, not {path!r}")
-    if not os.path.isabs(path) or "\0" in path:
-        raise ValueError(f"{name} must be an absolute path without NUL, not {path!r}")
+def mcp_servers(servers: Sequence[McpServer]) -> tuple[McpServer, ...]:
+    """Tool servers as a tuple.
 
-
-def check_seconds(name: str, seconds: object) -> None:
-    """Raise unless `seconds` is None or a positive, finite number (TypeError, ValueError)."""
-    if seconds is None:
-        return
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
-        raise TypeError(f"{name} must be a number of seconds, not {seconds!r}")
-    if not (math.isfinite(seconds) and seconds > 0):
-        raise ValueError(f"{name} must be a positive, finite number of seconds, not {seconds!r}")
-
-
-def _filled(name: str, text: object) -> None:
-    if not isinstance(text, str) or not text.strip():
-        raise ValueError(f"{name} must be text that is not empty, not {text!r}")
+    Raises:
+        TypeError: one is no tool server.
+        ValueError: two have the same name.
+    """
+    checked = tuple_of("mcp_servers", servers, (StdioMcpServer, HttpMcpServer))
+    names = [server.name for server in checked]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"mcp_servers has two servers called {name!r}")
+    return checked

@@ -1,10 +1,22 @@
-"""One prompt and its result."""
+"""One prompt, its reservation, and its result."""
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from partyctl_plugins.permissions import McpServer, check_absolute, check_seconds
+from partyctl_plugins.checks import (
+    check_absolute,
+    check_count,
+    check_env,
+    check_filled,
+    check_instance,
+    check_money,
+    check_optional,
+    check_seconds,
+    tuple_of,
+)
+from partyctl_plugins.permissions import McpServer, mcp_servers
 from partyctl_plugins.usage import ProviderUsage
 
 
@@ -26,12 +38,25 @@ class OutputSchema:
     Attributes:
         schema: a JSON schema.
         host_dir: where a provider that reads schemas from files may write this one.
-        cli_dir: how the provider's command names that directory.
+        cli_dir: how the provider's command names that directory, if it sees another path there.
+
+    Raises:
+        TypeError, ValueError: the schema is no JSON object, or a directory is not absolute.
     """
 
     schema: Mapping[str, object]
     host_dir: str | None = None
     cli_dir: str | None = None
+
+    def __post_init__(self) -> None:
+        check_instance("schema", self.schema, Mapping)
+        try:
+            json.dumps(dict(self.schema), allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"schema must be JSON: {error}") from error
+        for name in ("host_dir", "cli_dir"):
+            if getattr(self, name) is not None:
+                check_absolute(name, getattr(self, name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +101,17 @@ class TurnRequest:
             raise TypeError(f"prompt must be text, not {type(self.prompt).__name__}")
         if not self.prompt.strip():
             raise ValueError("prompt must not be empty: there is nothing to ask the agent")
-        if self.cwd is not None:
-            check_absolute("cwd", self.cwd)
+        for name in ("cwd", "mcp_workspace"):
+            if getattr(self, name) is not None:
+                check_absolute(name, getattr(self, name))
         check_seconds("timeout", self.timeout)
-        if isinstance(self.extra_args, str) or not isinstance(self.extra_args, Sequence):
-            raise TypeError(f"extra_args must be a sequence of arguments, not {self.extra_args!r}")
-        object.__setattr__(self, "extra_args", tuple(self.extra_args))
-        object.__setattr__(self, "mcp_servers", tuple(self.mcp_servers))
+        if self.output_schema is not None:
+            check_instance("output_schema", self.output_schema, OutputSchema)
+        check_optional("reasoning_effort", self.reasoning_effort)
+        if self.env is not None:
+            check_env("env", self.env)
+        object.__setattr__(self, "extra_args", tuple_of("extra_args", self.extra_args, str))
+        object.__setattr__(self, "mcp_servers", mcp_servers(self.mcp_servers))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +130,9 @@ class TurnResult:
         skills: skills found and used.
         interrupted: whether an interrupt ended it.
         context_tokens: size of the context at the last model call, None if unknown.
+
+    Raises:
+        TypeError, ValueError: a field is not as described: the answer is no text, a figure is negative or not finite.
     """
 
     text: str = ""
@@ -114,3 +146,51 @@ class TurnResult:
     skills: SkillSummary = field(default_factory=SkillSummary)
     interrupted: bool = False
     context_tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        check_instance("text", self.text, str)
+        check_optional("session_id", self.session_id)
+        check_instance("usage", self.usage, ProviderUsage)
+        check_money("cost_usd", self.cost_usd)
+        check_count("duration_ms", self.duration_ms)
+        check_count("context_tokens", self.context_tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class TurnTicket:
+    """The reservation of a turn: a plain value that may be written down. It runs once, and only the newest one runs.
+
+    Attributes:
+        turn_id: the name of the turn, there before anything runs.
+        request: what will be asked.
+        expected_conversation: the conversation that the session held when the turn was prepared, None for none.
+        strict: whether exactly that conversation was demanded.
+        pinned: whether the conversation must survive the turn.
+    """
+
+    turn_id: str
+    request: TurnRequest
+    expected_conversation: str | None = None
+    strict: bool = False
+    pinned: bool = False
+
+    def __post_init__(self) -> None:
+        check_filled("turn_id", self.turn_id)
+        check_instance("request", self.request, TurnRequest)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A turn that a session ran to its end.
+
+    Attributes:
+        result: what came of it.
+        continuity: what became of the conversation it was prepared for.
+        turn_id: its name, that of its ticket.
+        conversation_id: where it ran; kept when that conversation was retired afterwards.
+    """
+
+    result: TurnResult
+    continuity: Continuity
+    turn_id: str
+    conversation_id: str | None = None

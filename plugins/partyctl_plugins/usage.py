@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 
+from partyctl_plugins.checks import check_money
+
 
 @dataclass(frozen=True, slots=True)
 class TokenUsage:
@@ -71,6 +73,17 @@ class TokenUsage:
             return NotImplemented
         return TokenUsage(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)})
 
+    def weighted_total(self, weights: "TokenWeights") -> float:
+        """The tokens in units of one fresh input token."""
+        one_hour = self.cache_write_1h_input_tokens
+        return (
+            self.uncached_input_tokens
+            + self.cache_read_input_tokens * weights.cache_read
+            + (self.cache_write_input_tokens - one_hour) * weights.cache_write
+            + one_hour * weights.cache_write_1h
+            + self.output_tokens * weights.output
+        )
+
     def to_dict(self) -> dict[str, int]:
         """The counts by name, ready for JSON."""
         return asdict(self)
@@ -84,6 +97,30 @@ class TokenUsage:
         """
         known = {f.name for f in fields(cls)}
         return cls(**{name: value for name, value in counts.items() if name in known})
+
+
+@dataclass(frozen=True, slots=True)
+class TokenWeights:
+    """What a token of each sort weighs against one of fresh input; the caller's own estimate.
+
+    Attributes:
+        output: one token of output, reasoning included.
+        cache_read: one read from a cache.
+        cache_write: one written to a cache for minutes.
+        cache_write_1h: one written to a cache for an hour.
+
+    Raises:
+        TypeError, ValueError: a weight is no finite number of at least 0.
+    """
+
+    output: float = 5.0
+    cache_read: float = 0.1
+    cache_write: float = 1.25
+    cache_write_1h: float = 2.0
+
+    def __post_init__(self) -> None:
+        for entry in fields(self):
+            check_money(entry.name, getattr(self, entry.name))
 
 
 def normalized_usage(
@@ -128,8 +165,11 @@ class ProviderUsage:
         total_cost_usd: its cost in US dollars, None if unknown (never a partial sum).
         provider: whose counting this is.
         raw: the provider's own report, kept because some count cumulatively and need the last one as a baseline.
-        increment_known: False if there was no baseline: the counts are then placeholders.
+        increment_known: False if there was no baseline: the counts are then placeholders, and 0.
         cost_source: where the money figure comes from.
+
+    Raises:
+        ValueError: counts or a cost came with what says that there are none.
     """
 
     tokens: TokenUsage = field(default_factory=TokenUsage)
@@ -138,6 +178,13 @@ class ProviderUsage:
     raw: Mapping[str, object] | None = None
     increment_known: bool = True
     cost_source: CostSource | None = None
+
+    def __post_init__(self) -> None:
+        check_money("total_cost_usd", self.total_cost_usd)
+        if not self.increment_known and self.tokens.total_tokens:
+            raise ValueError("tokens must be 0 where increment_known is False: nobody knows what this turn used")
+        if self.cost_source is CostSource.UNKNOWN_MODEL and self.total_cost_usd is not None:
+            raise ValueError("total_cost_usd must be None where the model is unknown, never a partial sum")
 
 
 def _part(part: str, size: int, whole: str, total: int) -> None:

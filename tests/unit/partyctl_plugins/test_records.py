@@ -23,6 +23,7 @@ from partyctl_plugins.contract import (
     RecordError,
     RenewalBudget,
     StdioMcpServer,
+    TokenUsage,
     TransportKind,
     TurnFailedError,
     TurnRequest,
@@ -53,51 +54,64 @@ JSON = st.recursive(
     max_leaves=5,
 )
 TABLE = st.dictionaries(TEXT, JSON, max_size=3)
-STRINGS = st.dictionaries(TEXT, TEXT, max_size=3)
+NAME = st.text(st.characters(exclude_characters="=\0"), min_size=1, max_size=20)
+ENV = st.dictionaries(NAME, st.text(st.characters(exclude_characters="\0"), max_size=20), max_size=3)
 TUPLE = st.lists(TEXT, max_size=3).map(tuple)
 COUNT = st.integers(0, 2**40)
 PATH = TEXT.map(lambda text: "/" + text.replace("\0", ""))
 
-USAGE = st.builds(
+MONEY = st.none() | st.floats(0, 1e9)
+TOKENS = st.builds(
+    normalized_usage, input_tokens=COUNT, output_tokens=COUNT, cache_read_input_tokens=COUNT, turns=COUNT
+)
+USAGE = st.builds(ProviderUsage, TOKENS, MONEY, TEXT, st.none() | TABLE) | st.builds(
     ProviderUsage,
-    st.builds(normalized_usage, input_tokens=COUNT, output_tokens=COUNT, cache_read_input_tokens=COUNT, turns=COUNT),
-    st.none() | REAL,
-    TEXT,
-    st.none() | TABLE,
-    st.booleans(),
-    st.none() | st.sampled_from(CostSource),
+    st.builds(TokenUsage, turns=COUNT),
+    increment_known=st.just(False),
+    cost_source=st.none() | st.sampled_from(CostSource),
 )
 PERMISSIONS = st.sampled_from([NativePermissions.bypass(), NativePermissions.read_only()]) | st.builds(
     NativePermissions, st.just(NativeMode.WORKSPACE_WRITE), st.lists(PATH, max_size=2).map(tuple), st.booleans()
 )
-SERVER = st.builds(StdioMcpServer, FILLED, FILLED, TUPLE, STRINGS, SECONDS, SECONDS) | st.builds(
-    HttpMcpServer, FILLED, FILLED, STRINGS, st.sampled_from(["http", "sse"]), SECONDS, SECONDS
+SERVER = st.builds(StdioMcpServer, FILLED, FILLED, TUPLE, ENV, SECONDS, SECONDS) | st.builds(
+    HttpMcpServer, FILLED, FILLED, ENV, st.sampled_from(["http", "sse"]), SECONDS, SECONDS
 )
-SERVERS = st.lists(SERVER, max_size=2).map(tuple)
+SERVERS = st.lists(SERVER, max_size=2, unique_by=lambda server: server.name).map(tuple)
 SPEC = st.builds(
     ConversationSpec,
     PATH,
     PERMISSIONS,
     st.sampled_from(ApprovalPolicy),
-    model=st.none() | TEXT,
+    model=st.none() | FILLED,
     mcp_servers=SERVERS,
     resume_id=st.none() | FILLED,
     previous_usage=st.none() | USAGE,
 )
-SCHEMA = st.builds(OutputSchema, TABLE, st.none() | TEXT, st.none() | TEXT)
+SCHEMA = st.builds(
+    OutputSchema, TABLE.filter(lambda table: "inf" not in repr(table)), st.none() | PATH, st.none() | PATH
+)
 REQUEST = st.builds(
     TurnRequest, FILLED, st.none() | PATH, SECONDS, st.none() | SCHEMA, extra_args=TUPLE, mcp_servers=SERVERS
 )
 RESULT = st.builds(
-    TurnResult, TEXT, JSON, st.none() | TEXT, st.booleans(), USAGE, duration_ms=COUNT, interrupted=st.booleans()
+    TurnResult,
+    TEXT,
+    JSON,
+    st.none() | FILLED,
+    st.booleans(),
+    USAGE,
+    MONEY,
+    duration_ms=COUNT,
+    interrupted=st.booleans(),
 )
 PROFILE = st.builds(
     ProviderProfile,
-    TEXT,
+    FILLED,
     native_permission_modes=st.frozensets(st.sampled_from(NativeMode)),
     transports=st.frozensets(st.sampled_from(TransportKind)),
-    renewal=st.none() | st.builds(RenewalBudget, st.none() | COUNT),
+    renewal=st.none() | st.builds(RenewalBudget, st.none() | st.integers(1, 2**40)),
     models=TUPLE,
+    env=ENV,
 )
 COMMAND = st.one_of(
     st.builds(
@@ -105,7 +119,7 @@ COMMAND = st.one_of(
         st.builds(ProviderEntry, TEXT, TEXT, TEXT, TEXT),
         PATH,
         st.sampled_from(TransportKind),
-        STRINGS,
+        ENV,
         TABLE,
     ),
     st.builds(records.Open, SPEC),

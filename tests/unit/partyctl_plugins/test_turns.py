@@ -1,12 +1,13 @@
 """A turn's request is checked when it is made."""
 
 import math
+import pickle
 from typing import Any
 
 import pytest
 
 from partyctl_plugins.permissions import StdioMcpServer
-from partyctl_plugins.turns import SkillSummary, TurnRequest, TurnResult
+from partyctl_plugins.turns import OutputSchema, SkillSummary, TurnRequest, TurnResult, TurnTicket
 
 
 @pytest.mark.parametrize("prompt", ["", "  \n"])
@@ -43,3 +44,58 @@ def test_a_result_starts_with_nothing_known() -> None:
     result = TurnResult()
     assert (result.text, result.session_id, result.cost_usd, result.interrupted) == ("", None, None, False)
     assert result.skills == SkillSummary(None, None)
+
+
+class TestTheRestOfARequest:
+    @pytest.mark.parametrize(
+        ("field", "value", "error"),
+        [
+            ("extra_args", [1], TypeError),
+            ("env", {"A=B": "x"}, ValueError),
+            ("env", {"A": 1}, TypeError),
+            ("env", "A=B", TypeError),
+            ("output_schema", {"type": "object"}, TypeError),
+            ("reasoning_effort", "", ValueError),
+            ("mcp_workspace", "here", ValueError),
+            ("mcp_servers", ["files"], TypeError),
+            ("mcp_servers", [StdioMcpServer("a", "x"), StdioMcpServer("a", "y")], ValueError),
+            ("timeout", math.inf, ValueError),
+        ],
+    )
+    def test_a_field_that_is_not_as_described_is_refused(self, field: str, value: Any, error: type[Exception]) -> None:
+        with pytest.raises(error, match=field):
+            TurnRequest(**{"prompt": "hello", field: value})
+
+    def test_lone_surrogates_are_a_prompt(self) -> None:
+        assert TurnRequest("\udcff").prompt == "\udcff"
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({"schema": "object"}, TypeError),
+        ({"schema": {"const": {1, 2}}}, ValueError),
+        ({"schema": {"maximum": math.inf}}, ValueError),
+        ({"schema": {}, "host_dir": "here"}, ValueError),
+    ],
+)
+def test_a_schema_that_is_no_json_is_refused(fields: dict[str, Any], error: type[Exception]) -> None:
+    with pytest.raises(error):
+        OutputSchema(**fields)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"text": None}, {"cost_usd": math.nan}, {"cost_usd": -1.0}, {"duration_ms": -1}, {"duration_ms": 1.5},
+     {"context_tokens": -1}, {"session_id": ""}, {"usage": {}}],
+)  # fmt: skip
+def test_a_result_that_says_the_impossible_is_refused(fields: dict[str, Any]) -> None:
+    with pytest.raises((TypeError, ValueError), match=next(iter(fields))):
+        TurnResult(**fields)
+
+
+def test_a_ticket_is_a_plain_value() -> None:
+    ticket = TurnTicket("turn-1", TurnRequest("go", env={"A": "b"}), "conv-1", strict=True)
+    assert pickle.loads(pickle.dumps(ticket)) == ticket
+    with pytest.raises(ValueError, match="turn_id"):
+        TurnTicket("", TurnRequest("go"))

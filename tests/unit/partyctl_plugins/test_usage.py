@@ -1,10 +1,12 @@
 """Token counts: parts never exceed their whole."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from partyctl_plugins.usage import ProviderUsage, TokenUsage, normalized_usage
+from partyctl_plugins.usage import CostSource, ProviderUsage, TokenUsage, TokenWeights, normalized_usage
 
 
 def test_counts_add_up_field_by_field() -> None:
@@ -56,3 +58,28 @@ def test_normalizing_leaves_a_sound_report_alone(total: int, read: int) -> None:
 
 def test_an_unknown_cost_is_none_not_zero() -> None:
     assert ProviderUsage().total_cost_usd is None
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"tokens": TokenUsage(1), "increment_known": False},
+        {"cost_source": CostSource.UNKNOWN_MODEL, "total_cost_usd": 0.1},
+        {"total_cost_usd": -0.1},
+    ],
+)
+def test_figures_that_contradict_what_is_said_of_them_are_refused(fields: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"must be"):
+        ProviderUsage(**fields)
+
+
+def test_tokens_without_a_baseline_are_placeholders_of_one_turn() -> None:
+    assert ProviderUsage(TokenUsage(turns=1), increment_known=False).tokens.turns == 1
+
+
+def test_tokens_weigh_what_the_caller_says() -> None:
+    usage = TokenUsage(100, 10, 40, 20, 5)
+    weights = TokenWeights(output=4, cache_read=0.5, cache_write=2, cache_write_1h=3)
+    assert usage.weighted_total(weights) == 40 + 40 * 0.5 + 15 * 2 + 5 * 3 + 10 * 4
+    with pytest.raises(ValueError, match="output"):
+        TokenWeights(output=-1)
