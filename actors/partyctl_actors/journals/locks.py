@@ -11,11 +11,15 @@ import fcntl
 import hashlib
 import os
 import struct
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 # struct flock of 64-bit Linux: l_type, l_whence, l_start, l_len, l_pid.
 _FLOCK = "hhqqi4x"
+
+MUTEX_LIMIT = 10.0
+"""Seconds to wait for another process that writes."""
 
 
 class ByteLocks:
@@ -38,9 +42,7 @@ class ByteLocks:
         """Lock the byte at `place`; False if it is locked, by whomever."""
         if place in self.held:
             return False
-        try:
-            self._set(fcntl.F_OFD_SETLK, fcntl.F_WRLCK, place)
-        except (BlockingIOError, PermissionError):
+        if not self._tries(place):
             return False
         self.held.add(place)
         return True
@@ -48,19 +50,40 @@ class ByteLocks:
     def unlock(self, place: int) -> None:
         """Free the byte at `place`."""
         self.held.discard(place)
-        self._set(fcntl.F_OFD_SETLK, fcntl.F_UNLCK, place)
+        self._set(fcntl.F_UNLCK, place)
 
     @contextlib.contextmanager
     def mutex(self) -> Iterator[None]:
-        """Wait for the file's own mutex and hold it."""
-        self._set(fcntl.F_OFD_SETLKW, fcntl.F_WRLCK, 0)
+        """Wait for the file's own mutex and hold it.
+
+        Raises:
+            TimeoutError: another process has held it for ten seconds, so it is stopped or its disk is.
+        """
+        self._acquire()
         try:
             yield
         finally:
-            self._set(fcntl.F_OFD_SETLK, fcntl.F_UNLCK, 0)
+            self._set(fcntl.F_UNLCK, 0)
 
-    def _set(self, command: int, kind: int, place: int) -> None:
-        fcntl.fcntl(self._fd, command, struct.pack(_FLOCK, kind, os.SEEK_SET, place, 1, 0))
+    def _acquire(self) -> None:
+        # Asked for again and again, because the kernel's own wait has no limit. It is rarely held, and for a commit.
+        deadline = time.monotonic() + MUTEX_LIMIT
+        pause = 0.0002
+        while not self._tries(0):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"another process has been writing for {MUTEX_LIMIT:.0f} s; is it stopped?")
+            time.sleep(pause)
+            pause = min(2 * pause, 0.01)
+
+    def _tries(self, place: int) -> bool:
+        try:
+            self._set(fcntl.F_WRLCK, place)
+        except (BlockingIOError, PermissionError):
+            return False
+        return True
+
+    def _set(self, kind: int, place: int) -> None:
+        fcntl.fcntl(self._fd, fcntl.F_OFD_SETLK, struct.pack(_FLOCK, kind, os.SEEK_SET, place, 1, 0))
 
 
 def place_of(run_id: str, epoch: int) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,6 +22,8 @@ from partyctl_actors.journals import refusals
 from partyctl_actors.journals.archive import Kept
 from partyctl_actors.journals.interface import Decision
 from partyctl_actors.journals.locks import ByteLocks
+
+_log = logging.getLogger("partyctl.journals")
 
 VERSION = 1
 APPLICATION = 0x70617274
@@ -226,14 +229,15 @@ class Shard:
         """Bring the log into the database, as far as no reader is in the way. A failure loses nothing but time."""
         if self._connection is None:
             return
-        with self.locks.mutex():
-            try:
+        try:
+            with self._exclusive():
                 self._connection.execute("PRAGMA busy_timeout = 0").fetchall()
                 self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
                 self._connection.execute(f"PRAGMA busy_timeout = {BUSY_LIMIT * 1000:.0f}").fetchall()
-            except Exception:
-                # The log holds everything; but this connection is not to be trusted any more.
-                self.abandon()
+        except Exception as error:
+            # The log holds everything; but this connection is not to be trusted any more.
+            _log.warning("The log of %s could not be shortened: %s", self.file, error)
+            self.abandon()
 
     def abandon(self) -> None:
         """Let go of the connection; what it may have left undone is seen by the next one."""
@@ -253,6 +257,20 @@ class Shard:
     # --- within a transaction ---
 
     @contextlib.contextmanager
+    def _exclusive(self) -> Iterator[None]:
+        """Nobody else writes meanwhile.
+
+        Raises:
+            JournalError: somebody does, for too long, or the lock cannot be had.
+        """
+        with contextlib.ExitStack() as held:
+            try:
+                held.enter_context(self.locks.mutex())
+            except OSError as error:
+                raise refusals.unkept(str(self.file), error) from error
+            yield
+
+    @contextlib.contextmanager
     def _transaction(self) -> Iterator[Connection]:
         """A transaction; what fails in it fails it, and the connection with it.
 
@@ -260,7 +278,7 @@ class Shard:
             _Undone: nothing of it was written.
             JournalError: whether it was written is not known, or the file cannot be used.
         """
-        with self.locks.mutex():
+        with self._exclusive():
             try:
                 connection = self._open()
                 connection.execute("BEGIN IMMEDIATE")
@@ -308,7 +326,7 @@ class Shard:
     def _read(self, sql: str, *parameters: object) -> Sequence[Any]:
         try:
             if self._connection is None:
-                with self.locks.mutex():
+                with self._exclusive():
                     self._open()
             assert self._connection is not None
             return self._connection.execute(sql, parameters).fetchall()
