@@ -144,7 +144,7 @@ def test_make_demo_is_the_command_that_stands_for_it_here() -> None:
 
 
 def test_every_file_that_is_linked_exists(document: Document) -> None:
-    for link in document.text.split("](")[1:]:
+    for link in document.prose.split("](")[1:]:
         target = link.partition(")")[0].partition("#")[0]
         if target and "://" not in target:
             assert Path(os.path.normpath(REPOSITORY / Path(document.path).parent / target)).exists(), target

@@ -1,196 +1,86 @@
-"""The samples of "Sessions, execution, and limits", run as they are but for the name of the import."""
+"""The samples of "Sessions, execution, and limits", as the pages have them: only the name of the import is another."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
+from support.documents import Document
 
-HEADER = """
-import asyncio
-import partyctl as ap
-"""
-
-LIFECYCLE = """
-Customer, Support = ap.roles('Customer', 'Support')
+SESSIONS, EMBEDDING = Document("docs/sessions.md"), Document("docs/embedding.md")
+Names = dict[str, Any]
 
 
-class Ticket(ap.Message):
-    '''A support question.'''
-
-    text: str
-
-
-class Resolution(ap.Message):
-    '''The support reply.'''
-
-    text: str
+def sample(document: Document, word: str) -> str:
+    """The block that says this."""
+    (found,) = [block.text for block in document.blocks if word in block.text]
+    return found
 
 
-protocol = ap.Protocol(
-    ap.send(Customer, Support, Ticket),
-    ap.send(Support, Customer, Resolution),
-)
-session = ap.Session(
-    protocol,
-    {
-        Customer: ap.Script([Ticket('q')]),
-        Support: ap.Agent(ap.replies([Resolution('ok')]), ''),
-    },
-)
-first = session.run()
-second = session.run()
-assert first == second and len(second) == 2
-"""
-
-ASK = """
-Reader, Writer = ap.roles('Reader', 'Writer')
+def ran(text: str) -> Names:
+    names: Names = {"__name__": "sample"}
+    exec(compile(text, "sample", "exec", dont_inherit=True), names)
+    return names
 
 
-class Question(ap.Message):
-    '''The question.'''
-
-    text: str
-
-
-class Article(ap.Message):
-    '''The answer.'''
-
-    text: str
+def of_the_lifecycle(names: Names) -> None:
+    assert names["first"] == names["second"]
+    assert names["first"].messages == (names["Ticket"], names["Resolution"])
 
 
-async def answer() -> Article:
-    return await ap.Session(
-        ap.Protocol(
-            ap.send(Reader, Writer, Question),
-            ap.send(Writer, Reader, Article),
-        ),
-        {Writer: ap.Agent(ap.replies([Article('done')]), '')},
-    ).aask(Reader, Question('why?'), expect=Article)
+def of_ask(names: Names) -> None:
+    assert names["article"] == names["Article"]("done")
 
 
-article = asyncio.run(answer())
-assert article == Article('done')
-"""
-
-START = """
-Reporter, Approver = ap.roles('Reporter', 'Approver')
+def of_the_envelope(names: Names) -> None:
+    envelope = names["envelope"]
+    assert (envelope.sender, envelope.receiver) == (names["Assistant"], names["User"])
+    assert envelope.message == names["Pong"]("yo")
 
 
-class Incident(ap.Message):
-    '''A ticket to review.'''
-
-    text: str
+def of_the_allowance(names: Names) -> None:
+    assert "transcript" not in names
 
 
-class Ship(ap.Message):
-    '''Ship the ticket.'''
+def of_the_deadline(names: Names) -> None:
+    assert str(names["protocol"]) == "Writer -> Reviewer: Draft @5s"
 
 
-async def serve() -> None:
-    desk = ap.Desk()
-    run = ap.Session(
-        ap.Protocol(
-            ap.send(Reporter, Approver, Incident),
-            ap.choose(Approver, Reporter, {Ship: []}),
-        ),
-        {Approver: ap.Human(desk)},
-    ).start(Reporter, Incident('timeout'))
-    while not desk.offered:
-        await asyncio.sleep(0.001)
-    await desk.submit(Ship())
-    transcript = await run.result()
-    assert transcript.messages == (Incident, Ship)
-    assert transcript.ended_at == Reporter
+def of_start(names: Names) -> None:
+    assert callable(names["serve"])
 
 
-asyncio.run(serve())
-"""
-
-ENVELOPE = """
-User, Assistant = ap.roles('User', 'Assistant')
-
-
-class Ping(ap.Message):
-    '''A ping.'''
-
-    text: str
-
-
-class Pong(ap.Message):
-    '''A pong.'''
-
-    text: str
-
-
-transcript = ap.Session(
-    ap.Protocol(
-        ap.send(User, Assistant, Ping),
-        ap.send(Assistant, User, Pong),
-    ),
-    {
-        User: ap.Script([Ping('hi')]),
-        Assistant: ap.Agent(ap.replies([Pong('yo')]), ''),
-    },
-).run()
-
-envelope = list(transcript)[-1]
-assert (envelope.sender, envelope.receiver, envelope.message) == (Assistant, User, Pong('yo'))
-"""
-
-ALLOWANCE = """
-User, Assistant = ap.roles('User', 'Assistant')
-
-
-class Ping(ap.Message):
-    '''A ping.'''
-
-
-try:
-    ap.Session(
-        ap.Protocol(ap.send(User, Assistant, Ping)),
-        {
-            User: ap.Script([Ping()]),
-            Assistant: ap.Script([]),
-        },
-        allowance=ap.Allowance(steps=0, wall_clock=10.0),
-    ).run()
-except ap.AllowanceExceeded as error:
-    assert (error.limit, error.spent) == ('steps', 0)
-else:
-    raise AssertionError
-"""
-
-DEADLINE = """
-from datetime import timedelta
-
-Writer, Reviewer = ap.roles('Writer', 'Reviewer')
-
-
-class Draft(ap.Message):
-    '''A draft to review.'''
-
-    text: str
-
-
-protocol = ap.Protocol(
-    ap.send(
-        Writer,
-        Reviewer,
-        Draft,
-        within=timedelta(seconds=5),
-    )
-)
-"""
-
-SAMPLES = {
-    "lifecycle": LIFECYCLE,
-    "ask": ASK,
-    "start": START,
-    "envelope": ENVELOPE,
-    "allowance": ALLOWANCE,
-    "deadline": DEADLINE,
+SAMPLES: dict[str, tuple[Document, str, Callable[[Names], None], str]] = {
+    "lifecycle": (SESSIONS, "first = session.run()", of_the_lifecycle, ""),
+    "ask": (SESSIONS, "aask(", of_ask, ""),
+    "start": (EMBEDDING, "Incident('timeout')", of_start, ""),
+    "envelope": (SESSIONS, "envelope = list(transcript)[-1]", of_the_envelope, ""),
+    "allowance": (SESSIONS, "Allowance(steps=0", of_the_allowance, "steps 0\n"),
+    "deadline": (SESSIONS, "within=timedelta", of_the_deadline, ""),
 }
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_a_sample_runs_as_it_is_written(name: str) -> None:
-    exec(compile(HEADER + SAMPLES[name], name, "exec"), {"__name__": name})
+def test_a_sample_runs_as_it_is_written(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    document, word, holds, printed = SAMPLES[name]
+    holds(ran(sample(document, word)))
+    assert capsys.readouterr().out == printed
+
+
+def test_the_run_of_the_embedded_sample_ends_with_the_reporter() -> None:
+    text = sample(EMBEDDING, "Incident('timeout')").replace(
+        "await run.result()", "await run.result()\n    return transcript"
+    )
+    names = ran(
+        text.replace("asyncio.run(serve())", "transcript = asyncio.run(serve())").replace("-> None", "-> object")
+    )
+    assert names["transcript"].messages == (names["Incident"], names["Ship"])
+    assert names["transcript"].ended_at == names["Reporter"]
+
+
+def test_the_second_run_of_a_session_asks_its_participants_anew() -> None:
+    text = sample(SESSIONS, "first = session.run()").replace("ap.replies([Resolution('ok')])", "ap.replies(answer)")
+    head, session = text.split("protocol = ap.Protocol", 1)
+    counted = "asked = []\n\n\ndef answer(offer):\n    asked.append(offer)\n    return Resolution('ok')\n\n\n"
+    assert len(ran(head + counted + "protocol = ap.Protocol" + session)["asked"]) == 2
