@@ -1,9 +1,9 @@
 """The process that runs one transport. It opens a conversation, runs turns, reports; it decides nothing.
 
-The main thread obeys commands one after another, and runs all of the plugin's code but `interrupt`. A reader thread
-takes the channel meanwhile; it runs nothing of the plugin's, so that no plugin can keep it from seeing an interrupt, a
-close or the end of the channel. The end of the channel ends the process at once, whatever it is doing: there is nobody
-left to report to, and its children are the launcher's to end.
+The main thread obeys commands one after another, and runs all of the plugin's code but `interrupt` and `steer`. A
+reader thread takes the channel meanwhile; it runs nothing of the plugin's, so that no plugin can keep it from seeing an
+interrupt, a close or the end of the channel. The end of the channel ends the process at once, whatever it is doing:
+there is nobody left to report to, and its children are the launcher's to end.
 
 Everything our own side needs is imported with this module, so that the launcher loads it once for all workers. The
 plugin is not.
@@ -28,6 +28,7 @@ from typing import NoReturn
 
 from partyctl_base import clock, ids, process
 from partyctl_base.channel import Channel, ChannelClosed, ChannelFault
+from partyctl_confinement.orphans import Orphans
 from partyctl_plugins import manager
 from partyctl_plugins.contract import AgentEvent, Conversation, Transport, TurnResult
 from partyctl_plugins.errors import (
@@ -56,10 +57,13 @@ from partyctl_plugins.records import (
     Ready,
     Report,
     Result,
+    Steer,
+    Steered,
     Turn,
     decode_command,
     encode_report,
 )
+from partyctl_plugins.steering import Steering
 
 PRELOADED = (
     importlib.metadata,
@@ -84,7 +88,7 @@ INTERRUPT_AGAIN_S = 0.25
 """A turn that was asked for but had not come to listen yet misses an interrupt; so it gets a second one."""
 
 INTERRUPT_LIMIT_S = 10.0
-"""How long the next turn waits for a plugin's `interrupt` to return: one that lands later would hit that turn."""
+"""How long the next turn waits for a plugin's `interrupt` or `steer` to return: one that lands later would hit it."""
 
 
 def main(channel: Channel) -> int:
@@ -119,11 +123,13 @@ class _Worker:
         self._waiting: set[str] = set()
         self._cancelled: set[str] = set()
         self._running: _Running | None = None
+        self._steering = Steering(self._conversation_of, self._steered)
         # The main thread's own.
         self._entry: ProviderEntry | None = None
         self._transport: Transport | None = None
         self._conversation: Conversation | None = None
         self._last_interrupt: threading.Thread | None = None
+        self._orphans = Orphans()
 
     def run(self) -> int:
         self._send(Ready(os.getpid()))
@@ -156,6 +162,9 @@ class _Worker:
         if isinstance(command, Interrupt):
             self._interrupt(command.turn_id)
             return
+        if isinstance(command, Steer):
+            self._steering.take(command)
+            return
         with self._lock:
             if isinstance(command, Turn):
                 self._waiting.add(command.turn_id)
@@ -177,6 +186,17 @@ class _Worker:
             # On a thread of its own: a plugin's interrupt may block, and the reader must not.
             running.interrupt = threading.Thread(target=_interrupt, args=(running,), name="interrupt", daemon=True)
             running.interrupt.start()
+
+    # The steering thread.
+
+    def _conversation_of(self, turn_id: str) -> Conversation | None:
+        with self._lock:
+            running = self._running
+        return running.conversation if running is not None and running.turn_id == turn_id else None
+
+    def _steered(self, message: Steer, refusal: BaseException | None) -> None:
+        error = None if refusal is None else describe(refusal, self._entry, "steer")
+        self._send(Steered(message.steer_id, error))
 
     # The main thread.
 
@@ -218,11 +238,13 @@ class _Worker:
             self._send(Result(command.turn_id, result, self._conversation_id()))
         except BaseException as error:
             self._failed(Phase.TURN, error, command.turn_id)
+        self._orphans.reap()
 
     def _begin(self, turn_id: str) -> _Running | None:
         """Take the turn from those waiting; None if it was interrupted before it began."""
         if self._last_interrupt is not None:
             self._last_interrupt.join(INTERRUPT_LIMIT_S)
+        settled = self._steering.settled(INTERRUPT_LIMIT_S)
         with self._lock:
             self._waiting.discard(turn_id)
             if turn_id in self._cancelled:
@@ -232,6 +254,8 @@ class _Worker:
                 raise TimeoutError(
                     f"interrupt, called in an earlier turn, did not return within {INTERRUPT_LIMIT_S:g} s"
                 )
+            if not settled:
+                raise TimeoutError(f"steer, called in an earlier turn, did not return within {INTERRUPT_LIMIT_S:g} s")
             if self._conversation is None:
                 raise SessionStateError("a turn needs a conversation, and none is open")
             self._running = _Running(turn_id, self._conversation)

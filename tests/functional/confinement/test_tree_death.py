@@ -144,6 +144,25 @@ def test_fifty_workers_with_double_forking_children_leave_no_zombie(launcher, co
     assert children(launcher.pid) == []
 
 
+@pytest.mark.parametrize("mode", ["fork", "exec"])
+def test_a_worker_that_lives_long_keeps_no_zombies_and_loses_no_status_of_its_own_children(
+    launcher, connect, mode
+) -> None:
+    async def play():
+        async with connect(launcher) as client:
+            hired = await client.spawn(name="w", main="worker_mains:loses_children", mode=mode)
+            counts = []
+            for _ in range(6):
+                await hired.channel.send(b"go on")
+                counts.append(json.loads((await hired.channel.receive()).data))
+            hired.channel.close()
+            return counts, await hired.exited()
+
+    counts, notice = asyncio.run(asyncio.wait_for(play(), 60))
+    assert counts == [3] * 6  # those of the last request only
+    assert notice.status == 7
+
+
 def _changes(path, before) -> bool:
     stop_at = time.monotonic() + 0.2
     while time.monotonic() < stop_at:

@@ -238,6 +238,28 @@ def leaves_shell_children(channel: Channel) -> int:
     return echo(channel)
 
 
+def loses_children(channel: Channel) -> int:
+    """At each request: leaves processes behind that end at once, and looks; tells how many children are dead then, and
+    whether the statuses of its own, which ended long ago, can still be had."""
+    import subprocess
+
+    from partyctl_base.process import children, is_alive
+    from partyctl_confinement.orphans import Orphans
+
+    orphans = Orphans()
+    own = subprocess.Popen(["/bin/sh", "-c", "exit 7"])
+    while channel.receive() is not None:
+        for _ in range(3):
+            subprocess.run(["/bin/sh", "-c", "true & exit 0"], check=True)
+        stop_at = time.monotonic() + 10
+        while any(is_alive(pid) for pid in children(os.getpid())) and time.monotonic() < stop_at:
+            time.sleep(0.005)
+        orphans.reap()
+        dead = [pid for pid in children(os.getpid()) if pid != own.pid]
+        channel.send(json.dumps(len(dead)).encode())
+    return own.wait()
+
+
 def double_forks(channel: Channel) -> int:
     """Leaves a process behind that ends at once, and ends."""
     if os.fork() == 0:
