@@ -13,7 +13,7 @@ from fakes.runs import jumping
 from partyctl_actors.errors import SessionError
 from partyctl_actors.participants import BasePlayer, Offer
 from partyctl_actors.protocol import Message, Protocol
-from partyctl_actors.runs import Allowance, Conductor, RoleActor
+from partyctl_actors.runs import Allowance, Conductor, Delivered, RoleActor, RunEvent
 from partyctl_actors.runs.journal import Decision
 from partyctl_actors.runs.verdict import Verdict
 from partyctl_actors.transcript import Envelope, Transcript
@@ -95,19 +95,31 @@ class Drawing(BasePlayer):
         self.recalled.append(envelope)
 
 
-class KeptRecord:
-    """A record in memory."""
+class SlowRecord:
+    """A record in memory; a decision in it is durable at once, or some time later."""
 
-    def __init__(self, decisions: Sequence[Decision] = ()) -> None:
+    def __init__(self, random: Random, decisions: Sequence[Decision] = ()) -> None:
+        self._random = random
         self.kept = list(decisions)
 
-    def append(self, decision: Decision) -> None:
+    def append(self, decision: Decision) -> asyncio.Future[None] | None:
+        delay = self._random.choice((None, None, 0.0, 0.5))
+        if delay is None:
+            self.kept.append(decision)
+            return None
+        loop = asyncio.get_running_loop()
+        kept: asyncio.Future[None] = loop.create_future()
+        loop.call_later(delay, self._keep, decision, kept)
+        return kept
+
+    def _keep(self, decision: Decision, kept: asyncio.Future[None]) -> None:
         self.kept.append(decision)
+        kept.set_result(None)
 
     def decisions(self) -> Sequence[Decision]:
         return tuple(self.kept)
 
-    def close(self, *outcome: object) -> None:
+    def close(self, ending: str = "") -> None:
         pass
 
 
@@ -128,8 +140,13 @@ def conducted(protocol: Protocol, random: Random, recorded: Sequence[Decision] =
 
 
 async def _conducted(protocol: Protocol, random: Random, recorded: Sequence[Decision], steps: int) -> Conducted:
-    bus, record = ShuffledBus(random), KeptRecord(recorded)
-    conductor = Conductor(protocol, "r", allowance=Allowance(steps=steps), record=record)
+    bus, record = ShuffledBus(random), SlowRecord(random, recorded)
+
+    def watch(event: RunEvent) -> None:
+        if isinstance(event, Delivered):
+            assert event.turn <= len(record.kept), "it was delivered before it would survive"
+
+    conductor = Conductor(protocol, "r", allowance=Allowance(steps=steps), record=record, on_event=watch)
     players = {role: Drawing(random) for role in protocol.roles}
     actors = [RoleActor(bus, "r", role, protocol, player) for role, player in players.items()]
     await conductor.open(bus)
