@@ -9,9 +9,11 @@ from partyctl_actors import errors
 from partyctl_actors.errors import (
     AllowanceExceeded,
     Cancelled,
+    ConformanceError,
     ContentError,
     DeadlineExceeded,
     JournalError,
+    ModelUnavailable,
     ProtocolMismatch,
     SelectionError,
     SessionError,
@@ -75,13 +77,12 @@ _ERRORS: dict[Ending, tuple[type[PartyError], str, str]] = {
     Ending.JOURNAL: (JournalError, "The record of the run cannot be kept or followed", ""),
     Ending.CANCELLED: (Cancelled, "The run was cancelled", ""),
 }
+_PLAIN = (PartyError.__init__, ConformanceError.__init__, ContentError.__init__, ModelUnavailable.__init__)
 # Errors that take what, where, why and fix, and so can be made again from a role's report.
 _REMADE: dict[str, type[PartyError]] = {
     kind.__name__: kind
     for kind in vars(errors).values()
-    if isinstance(kind, type)
-    and issubclass(kind, PartyError)
-    and kind.__init__ in (PartyError.__init__, ContentError.__init__)
+    if isinstance(kind, type) and issubclass(kind, PartyError) and kind.__init__ in _PLAIN
 }
 
 
@@ -114,7 +115,7 @@ def error_of(verdict: Verdict, run_id: str) -> PartyError | None:
         error = AllowanceExceeded(*verdict.excess, where=place)
     elif verdict.ending is Ending.FAILED:
         assert verdict.failure is not None
-        error = _reported(verdict.failure, verdict.role or "a role", place)
+        error = reported(verdict.failure, verdict.role or "a role", place)
     else:
         kind, what, fix = _ERRORS[verdict.ending]
         error = kind(what.format(role=verdict.role or "The link to the roles"), where=place, why=verdict.why, fix=fix)
@@ -123,7 +124,8 @@ def error_of(verdict: Verdict, run_id: str) -> PartyError | None:
     return error
 
 
-def _reported(failure: Failed, role: str, place: str) -> PartyError:
+def reported(failure: Failed, role: str, place: str) -> PartyError:
+    """The error that a role in another process reported: of its own class if that is one of ours, else `RoleFailed`."""
     remade = _REMADE.get(failure.error)
     if remade is None or not failure.what:
         return RoleFailed(role, failure.error, failure.text, where=place)
