@@ -9,7 +9,7 @@ def test_every_error_is_under_the_one_root_and_drawn_in_the_tree() -> None:
     classes = [
         value for value in vars(errors).values() if isinstance(value, type) and value.__module__ == errors.__name__
     ]
-    assert len(classes) == 12
+    assert len(classes) == 15
     for kind in classes:
         assert issubclass(kind, PartyError)
         assert f" {kind.__name__} " in (errors.__doc__ or "")
