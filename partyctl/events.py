@@ -1,4 +1,8 @@
-"""What a provider reports while a turn runs, under one name; each class says when it comes."""
+"""What a provider reports while a turn runs, and ready handlers for it, under one name."""
 
 from partyctl_plugins.events import *  # noqa: F403
-from partyctl_plugins.events import __all__ as __all__
+from partyctl_plugins.events import __all__ as _events
+from partyctl_plugins.handlers import *  # noqa: F403
+from partyctl_plugins.handlers import __all__ as _handlers
+
+__all__ = [*_events, *_handlers]

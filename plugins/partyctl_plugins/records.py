@@ -6,6 +6,7 @@ Supervisor to worker (a `Command`)::
     open       spec{...} env{}
     turn       turn_id request{...}
     interrupt  turn_id
+    steer      turn_id steer_id text
     close
 
 Worker to supervisor (a `Report`)::
@@ -16,11 +17,13 @@ Worker to supervisor (a `Report`)::
     event      turn_id event{type, ...}
     result     turn_id result{...}
     failed     phase turn_id error{type, kind, message, detail, fields{}}
+    steered    steer_id error{...}?
     closed
 
 Nothing is numbered: the channel is in order and ends with either process. Every command but `interrupt` is answered
 exactly once: `load` by loaded or failed, `open` by opened or failed, `turn` by result or failed after its events,
-`close` by closed, after a failed if the conversation could not be closed properly. The first report is `ready`.
+`steer` by steered, at any time, `close` by closed, after a failed if the conversation could not be closed properly. The
+first report is `ready`.
 """
 
 from collections.abc import Mapping
@@ -28,6 +31,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias, cast
 
+from partyctl_plugins.checks import check_filled
 from partyctl_plugins.codec import Codec, Mismatch, pack, tagged, unpack
 from partyctl_plugins.contract import ConversationSpec
 from partyctl_plugins.errors import AgentSessionError, RecordError
@@ -83,6 +87,24 @@ class Interrupt:
     """End the turn of this id; one that is not running or waiting to run is left alone."""
 
     turn_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Steer:
+    """Send a message into the turn of this id. What becomes of it there is told by events of that turn.
+
+    Attributes:
+        turn_id: the running turn.
+        steer_id: the name by which the answer says which message it is about.
+        text: the message; not empty.
+    """
+
+    turn_id: str
+    steer_id: str
+    text: str
+
+    def __post_init__(self) -> None:
+        check_filled("text", self.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,20 +178,36 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
+class Steered:
+    """A message was handed to the conversation; with an error, it was not."""
+
+    steer_id: str
+    error: ErrorRecord | None = None
+
+    def exception(self) -> AgentSessionError | None:
+        """The error itself, None if there was none.
+
+        Raises:
+            RecordError: the worker described none of ours.
+        """
+        return None if self.error is None else rebuild(self.error)
+
+
+@dataclass(frozen=True, slots=True)
 class Closed:
     """The conversation is closed; the worker ends."""
 
 
-Command: TypeAlias = Load | Open | Turn | Interrupt | Close
-Report: TypeAlias = Ready | Loaded | Opened | Event | Result | Failed | Closed
+Command: TypeAlias = Load | Open | Turn | Interrupt | Steer | Close
+Report: TypeAlias = Ready | Loaded | Opened | Event | Result | Failed | Steered | Closed
 
 
 def _kind(cls: type) -> str:
     return cls.__name__.lower()
 
 
-_COMMANDS = tagged([Load, Open, Turn, Interrupt, Close], "t", _kind)
-_REPORTS = tagged([Ready, Loaded, Opened, Event, Result, Failed, Closed], "t", _kind)
+_COMMANDS = tagged([Load, Open, Turn, Interrupt, Steer, Close], "t", _kind)
+_REPORTS = tagged([Ready, Loaded, Opened, Event, Result, Failed, Steered, Closed], "t", _kind)
 
 
 def encode_command(command: Command) -> bytes:

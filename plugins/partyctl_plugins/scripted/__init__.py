@@ -39,6 +39,7 @@ step                          what happens
 `hang = true`                 waits for ever; an interrupt or the turn's timeout ends it
 `flood_stderr = BYTES`        writes that much to standard error
 `ignore_interrupts = true`    from here to the end of the turn an interrupt changes nothing
+`await_steer = true`          waits for a message into the turn; an interrupt or the turn's timeout ends it
 `exit_after_result = STATUS`  when the turn's result has been sent, the process ends with that status
 ============================  ========================================================================================
 

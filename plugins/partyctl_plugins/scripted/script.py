@@ -75,13 +75,20 @@ class IgnoreInterrupts:
 
 
 @dataclass(frozen=True, slots=True)
+class AwaitSteer:
+    """Wait for a message into the turn."""
+
+
+@dataclass(frozen=True, slots=True)
 class ExitAfterResult:
     """End the process when the result has been sent."""
 
     status: int
 
 
-Step: TypeAlias = Say | Wait | Tool | Fail | RefuseResume | Crash | FloodStderr | IgnoreInterrupts | ExitAfterResult
+Step: TypeAlias = (
+    Say | Wait | Tool | Fail | RefuseResume | Crash | FloodStderr | IgnoreInterrupts | AwaitSteer | ExitAfterResult
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +256,7 @@ _STEPS: Mapping[str, Callable[[object], Step]] = {
     "hang": _switch(Wait(None)),
     "flood_stderr": lambda value: FloodStderr(_whole(value, FLOOD_MAX, f"a number of bytes up to {FLOOD_MAX}")),
     "ignore_interrupts": _switch(IgnoreInterrupts()),
+    "await_steer": _switch(AwaitSteer()),
     "exit_after_result": lambda value: ExitAfterResult(_whole(value, 255, "an exit status from 0 to 255")),
 }
 

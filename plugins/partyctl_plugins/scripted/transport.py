@@ -19,6 +19,7 @@ from partyctl_plugins.contract import (
     TurnResult,
 )
 from partyctl_plugins.errors import (
+    NoRunningTurnError,
     ProviderCapabilityError,
     ProviderOptionsError,
     SessionResumeError,
@@ -35,6 +36,7 @@ PROFILE = ProviderProfile(
     display_name="Script",
     transports=frozenset(TransportKind),
     native_permission_modes=frozenset(NativeMode),
+    supports_steer=True,
     output_schema=SchemaMechanism.INLINE_JSON,
 )
 
@@ -176,11 +178,23 @@ class ScriptedConversation:
         """End the running turn, unless it ignores interrupts."""
         with self._lock:
             if self._performance is not None:
-                self._performance.stop.set()
+                self._performance.interrupt()
+
+    def steer(self, text: str) -> None:
+        """Send a message into the running turn.
+
+        Raises:
+            NoRunningTurnError: none runs.
+        """
+        with self._lock:
+            performance = self._performance
+        if performance is None:
+            raise NoRunningTurnError("there is no running turn to steer", where=self._id)
+        performance.steer(text)
 
     def close(self) -> None:
         """End the running turn and take no further one."""
         with self._lock:
             self._closed = True
             if self._performance is not None:
-                self._performance.stop.set()
+                self._performance.interrupt()

@@ -1,11 +1,28 @@
 """One turn of a script, step by step."""
 
+import threading
 from collections.abc import Sequence
 
 from partyctl_base.clock import Clock, StopSignal
 from partyctl_plugins.contract import Emit, ProviderUsage, TokenUsage, TurnRequest, TurnResult
-from partyctl_plugins.errors import SessionResumeError, TurnFailedError, TurnTimeoutError
-from partyctl_plugins.events import AssistantText, SessionStarted, ToolCall, ToolResult, TurnInterrupted, UsageReport
+from partyctl_plugins.errors import (
+    AgentSessionError,
+    NoRunningTurnError,
+    SessionResumeError,
+    TurnFailedError,
+    TurnTimeoutError,
+)
+from partyctl_plugins.events import (
+    AssistantText,
+    SessionStarted,
+    SteerConsumed,
+    SteerDelivered,
+    SteerRejected,
+    ToolCall,
+    ToolResult,
+    TurnInterrupted,
+    UsageReport,
+)
 from partyctl_plugins.scripted import script
 from partyctl_plugins.scripted.script import Step
 from partyctl_plugins.scripted.world import World
@@ -15,7 +32,9 @@ FLOOD_PIECE = 1024 * len(FLOOD_LINE)
 
 
 class Performance:
-    """A turn while it is played. `stop` is set by an interrupt, from any thread; the rest is the turn's thread's own.
+    """A turn while it is played. `interrupt` and `steer` come from any thread; the rest is the turn's thread's own.
+
+    A message is taken in where the turn comes to its next step; one that comes too late for that is rejected.
 
     Args:
         request: the prompt and its limit.
@@ -41,6 +60,28 @@ class Performance:
         self._tools = 0
         self._answer = script.Say(())
         self._exit_status: int | None = None
+        self._lock = threading.Lock()  # guards the three below
+        self._messages: list[str] = []
+        self._listens = True
+        self._wake = StopSignal()
+
+    def interrupt(self) -> None:
+        """End the turn, unless it ignores interrupts."""
+        self.stop.set()
+        with self._lock:
+            self._wake.set()
+
+    def steer(self, text: str) -> None:
+        """Have `text` taken in at the next step.
+
+        Raises:
+            NoRunningTurnError: there is none any more.
+        """
+        with self._lock:
+            if not self._listens:
+                raise NoRunningTurnError("the turn is finishing", where=self._id)
+            self._messages.append(text)
+            self._wake.set()
 
     def play(self, steps: Sequence[Step], place: str) -> TurnResult:
         """Carry out `steps`; `place` names the turn in messages.
@@ -51,11 +92,18 @@ class Performance:
         """
         if not self._resumed:
             self._emit(SessionStarted(self._id))
-        for step in steps:
-            if self._ears.is_set():
-                break
-            self._carry_out(step, place)
+        try:
+            for step in steps:
+                if self._ears.is_set():
+                    break
+                self._carry_out(step, place)
+                if not self._ears.is_set():
+                    self._take_in()
+        except AgentSessionError:
+            self._reject("the turn failed")
+            raise
         interrupted = self._ears.is_set()
+        self._reject("the turn was interrupted" if interrupted else "the turn had no step left")
         if interrupted:
             self._emit(TurnInterrupted())
         usage = self._usage()
@@ -67,7 +115,7 @@ class Performance:
             case script.Say():
                 self._say(step)
             case script.Wait(seconds):
-                self._wait(seconds)
+                self._wait(seconds, self._ears)
             case script.Tool():
                 self._use(step)
             case script.Fail(kind, message, resets_at):
@@ -82,6 +130,8 @@ class Performance:
                     self._world.complain(piece[: size - start])
             case script.IgnoreInterrupts():
                 self._ears = StopSignal()
+            case script.AwaitSteer():
+                self._await_steer()
             case script.ExitAfterResult(status):
                 self._exit_status = status
 
@@ -91,17 +141,40 @@ class Performance:
         self._said.extend(step.pieces)
         self._answer = step
 
-    def _wait(self, seconds: float | None) -> None:
+    def _take_in(self) -> None:
+        with self._lock:
+            taken, self._messages = self._messages, []
+        for text in taken:
+            self._emit(SteerDelivered(text))
+            self._emit(SteerConsumed(text))
+
+    def _reject(self, reason: str) -> None:
+        """From now on there is no turn to steer; what was sent and not taken in is told."""
+        with self._lock:
+            self._listens = False
+        for text in self._messages:
+            self._emit(SteerDelivered(text))
+            self._emit(SteerRejected(text, reason))
+
+    def _await_steer(self) -> None:
+        while True:
+            with self._lock:
+                if self._messages or self._ears.is_set():
+                    return
+                self._wake = wake = StopSignal()
+            self._wait(None, wake)
+
+    def _wait(self, seconds: float | None, ears: StopSignal) -> None:
         timeout = self._request.timeout
         if timeout is None:
             if seconds is None:
-                self._ears.wait(None)
+                ears.wait(None)
             else:
-                self._clock.wait(seconds, self._ears)
+                self._clock.wait(seconds, ears)
             return
         left = max(0.0, self._started + timeout - self._clock.monotonic())
         late = seconds is None or seconds > left
-        stopped = self._clock.wait(left if seconds is None else min(seconds, left), self._ears)
+        stopped = self._clock.wait(left if seconds is None else min(seconds, left), ears)
         if late and not stopped:
             raise TurnTimeoutError(timeout)
 

@@ -85,7 +85,7 @@ class TestLoading:
             (GOOD.replace("return Transport()", "raise SystemExit"), "SystemExit"),
             (GOOD.replace("return Transport()", "return 1 / 0"), "ZeroDivisionError"),
             (GOOD.replace('ProviderProfile("foreign")', '"none"'), "has a str for a profile"),
-            (GOOD.replace('ProviderProfile("foreign")', "ProviderProfile(3)"), "name: text expected, not 3"),
+            (GOOD.replace('ProviderProfile("foreign")', "ProviderProfile(3)"), "name must be text that is not empty, not 3"),
         ],
     )
     def test_a_broken_one_is_reported_with_its_cause(self, forked: Any, write: Write, source: str, said: str) -> None:
@@ -153,7 +153,7 @@ class TestTurns:
             ("raise SystemExit(3)", "SystemExit: 3"),
             ("raise KeyboardInterrupt", "KeyboardInterrupt"),
             ("return 'hello'", "returned a str"),
-            ("return TurnResult(text=3)", "result.text: text expected, not 3"),
+            ("return TurnResult(text=3)", "text must be str, not 3"),
             ("return TurnResult(structured_output=object())", "JSON-like data expected, not a object"),
             ("emit('hello')", "one of RunStarted"),
             ("emit(AssistantText(None))", "event.text: text expected"),

@@ -125,6 +125,7 @@ COMMAND = st.one_of(
     st.builds(records.Open, SPEC),
     st.builds(records.Turn, TEXT, REQUEST),
     st.builds(records.Interrupt, TEXT),
+    st.builds(records.Steer, TEXT, TEXT, FILLED),
     st.just(records.Close()),
 )
 
@@ -166,6 +167,7 @@ REPORT = st.one_of(
         TEXT,
         st.none() | TEXT,
     ),
+    st.builds(records.Steered, TEXT, st.none() | st.builds(ErrorRecord, TEXT, TEXT)),
     st.just(records.Closed()),
 )
 

@@ -6,10 +6,19 @@ from typing import Any
 import pytest
 
 from partyctl_plugins.contract import TurnRequest, TurnResult
-from partyctl_plugins.errors import FailureKind, SessionResumeError, TurnFailedError, TurnTimeoutError
+from partyctl_plugins.errors import (
+    FailureKind,
+    NoRunningTurnError,
+    SessionResumeError,
+    TurnFailedError,
+    TurnTimeoutError,
+)
 from partyctl_plugins.events import (
     AssistantText,
     SessionStarted,
+    SteerConsumed,
+    SteerDelivered,
+    SteerRejected,
     ToolCall,
     ToolResult,
     TurnInterrupted,
@@ -126,3 +135,42 @@ class TestFailing:
         assert (result.text, stage.world.ended) == ("last words", [])
         del result
         assert stage.world.ended == [4]
+
+
+class TestSteering:
+    def test_a_message_is_taken_in_where_the_next_step_begins(self, stage: Stage) -> None:
+        stage.clock.during = lambda: stage.performance.steer("hurry")
+        assert stage.play({"think": 5}, {"say": "done"}).text == "done"
+        assert stage.events[1:4] == [SteerDelivered("hurry"), SteerConsumed("hurry"), AssistantText("done")]
+
+    def test_a_turn_may_wait_for_one(self, stage: Stage) -> None:
+        stage.clock.during = lambda: stage.performance.steer("go on")
+        stage.play({"await_steer": True}, {"say": "done"}, timeout=60)
+        assert SteerConsumed("go on") in stage.events
+
+    def test_waiting_for_one_ends_by_an_interrupt_or_the_timeout(self, stage: Stage) -> None:
+        stage.clock.during = lambda: stage.performance.interrupt()
+        assert stage.play({"await_steer": True}, timeout=60).interrupted
+        stage.clock.during = lambda: None
+        with pytest.raises(TurnTimeoutError):
+            stage.play({"await_steer": True}, timeout=60)
+
+    def test_one_that_comes_with_an_interrupt_is_rejected(self, stage: Stage) -> None:
+        def both() -> None:
+            stage.performance.interrupt()
+            stage.performance.steer("late")
+
+        stage.clock.during = both
+        assert stage.play({"think": 5}, {"say": "never"}).interrupted
+        assert stage.events[1:3] == [SteerDelivered("late"), SteerRejected("late", "the turn was interrupted")]
+
+    def test_one_that_a_failure_overtakes_is_rejected(self, stage: Stage) -> None:
+        stage.clock.during = lambda: stage.performance.steer("late")
+        with pytest.raises(TurnTimeoutError):
+            stage.play({"think": 70}, timeout=60)
+        assert stage.events[1:] == [SteerDelivered("late"), SteerRejected("late", "the turn failed")]
+
+    def test_after_the_end_there_is_nothing_to_steer(self, stage: Stage) -> None:
+        stage.play({"say": "done"})
+        with pytest.raises(NoRunningTurnError):
+            stage.performance.steer("late")
