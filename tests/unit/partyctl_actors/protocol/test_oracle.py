@@ -32,7 +32,9 @@ from partyctl_actors.protocol import (
     Protocol,
     ReceiveState,
     SendState,
+    check,
     definition,
+    explore,
     load,
     project,
     refines,
@@ -47,6 +49,7 @@ from partyctl_actors.runs.verdict import Ending
 EXAMPLES = int(os.environ.get("PARTYCTL_ORACLE_EXAMPLES", "500"))
 MOST = 1_000
 STEPS = 25
+SITUATIONS = 200
 VERDICTS: Counter[str] = Counter()
 
 ROWS = st.builds(lambda seed, depth: Generator(seed).protocol(depth), st.integers(0, 2**32), st.sampled_from((3, 2)))
@@ -216,6 +219,9 @@ def test_what_is_accepted_runs_to_its_end_and_what_is_refused_has_its_witness_an
         VERDICTS["accepted"] += 1
         assert not any(is_confused(row, role.name, MOST) for role in made.roles)
         follow(row, made)
+        found = explore([project(made, role) for role in made.roles], most=SITUATIONS)
+        assert found.trouble in (None, "starvation")
+        assert found.trouble is None or any(finding.code == "no-exit" for finding in check(made).findings)
         ended = [play(made, Random(seed + i)) for i in range(3)]
         assert can_finish(made.flow)[made.flow.start] or not any(ended)
         conduct(row, made, Random(seed))
