@@ -22,6 +22,12 @@ if TYPE_CHECKING:
     from partyctl_actors.errors import ProtocolMismatch as ProtocolMismatch
     from partyctl_actors.errors import SelectionError as SelectionError
     from partyctl_actors.errors import SessionError as SessionError
+    from partyctl_actors.journals import Decision as Decision
+    from partyctl_actors.journals import Journal as Journal
+    from partyctl_actors.journals import JsonlJournal as JsonlJournal
+    from partyctl_actors.journals import MemoryJournal as MemoryJournal
+    from partyctl_actors.journals import Record as Record
+    from partyctl_actors.journals import SqliteJournal as SqliteJournal
     from partyctl_actors.participants import Agent as Agent
     from partyctl_actors.participants import Answer as Answer
     from partyctl_actors.participants import Desk as Desk
@@ -94,6 +100,7 @@ _PARTICIPANTS = (
 _HOMES = {
     "partyctl.session": "Session",
     "partyctl_actors.errors": _ACTORS_ERRORS,
+    "partyctl_actors.journals": "Decision Journal JsonlJournal MemoryJournal Record SqliteJournal",
     "partyctl_actors.participants": _PARTICIPANTS,
     "partyctl_actors.protocol": _PROTOCOL,
     "partyctl_actors.runs": _RUNS,

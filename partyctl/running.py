@@ -16,7 +16,9 @@ from partyctl.control import Control
 from partyctl.errors import HostError, RunFailed, exit_code, told
 from partyctl.maps import Map, pack, unpack
 from partyctl.program import digest, import_program, session_in
+from partyctl.recorded import Noting, Origin, recorded
 from partyctl.session import Session
+from partyctl_actors.journals import Journal
 from partyctl_actors.runs import Delivered, Reported, RunEvent, watching
 from partyctl_actors.supervision import WorkerStarted
 from partyctl_base.errors import PartyError
@@ -51,19 +53,28 @@ def event_map(event: object) -> Map | None:
     return None
 
 
-def run_here(path: Path, name: str | None, config: PartyConfig, show: Show) -> Coroutine[object, object, int]:
+def run_here(
+    path: Path, name: str | None, config: PartyConfig, show: Show, party: str, resumed: str = ""
+) -> Coroutine[object, object, int]:
     """Import the file into this process; its session's run here, to be awaited.
 
     The import comes before any event loop: so Ctrl-C ends one that hangs, and the file may run a loop of its own.
 
+    Args:
+        path, name, config, show: which session, and who is told.
+        party: in whose state directory it is recorded, unless the session has a journal of its own.
+        resumed: the id of a recorded run that is to go on; "" for a new one.
+
     Raises:
         ProgramError, ConfigError: the file does not hold what was asked for.
+        PathError, JournalError: the party's records cannot be kept.
     """
-    return _run(session_in(import_program(path), path, name, config), show)
+    session = session_in(import_program(path), path, name, config)
+    journal = session.journal or Noting(recorded(party), Origin.of(path, name, config))
+    return _run(session, journal, resumed or session.id or RandomIds().new_id("run"), show)
 
 
-async def _run(session: Session, show: Show) -> int:
-    run = session.id or RandomIds().new_id("run")
+async def _run(session: Session, journal: Journal, run: str, show: Show) -> int:
     show({"event": "started", "run": run, "place": "in this process"})
 
     running = asyncio.current_task()
@@ -85,7 +96,7 @@ async def _run(session: Session, show: Show) -> int:
         session.protocol,
         session.cast,
         allowance=session.allowance,
-        journal=session.journal,
+        journal=journal,
         tracer=watching(watch),
         id=run,
     )

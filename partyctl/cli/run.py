@@ -29,7 +29,8 @@ def command(target: str, as_json: bool, file: Path | None, party: str | None) ->
 
     FILE holds a Session at its top level, or a Protocol, whose roles party.toml casts by name. With several of them,
     say which: FILE:NAME. If the party is up, its nodes run the session; otherwise this process does, with a private
-    host for the workers it needs.
+    host for the workers it needs. Every decision is recorded before it is delivered: a run that ended early goes on
+    with partyctl runs resume.
 
     Ctrl-C cancels the run. Exit codes: 0 it ran to its end; 1 it failed; 4 the party's host does not answer, or is of
     another version; 7 the file, party.toml, the protocol or the confinement is refused; 130 or 143 it was cancelled.
@@ -40,17 +41,18 @@ def command(target: str, as_json: bool, file: Path | None, party: str | None) ->
     config = load(file)
     check_enforceable(config)
     show = show_json if as_json else show_text
+    chosen = chosen_party(file, party)
     # Only this call may tell that there is no host: an error of the run itself must never start it a second time.
     try:
-        control = connect(chosen_party(file, party))
+        control = connect(chosen)
     except NotRunning:
         from partyctl.running import run_here
 
-        return _until_signalled(run_here(path, name, config, show))
+        return until_signalled(run_here(path, name, config, show, chosen))
     from partyctl.running import run_there
 
     with control:
-        return _until_signalled(run_there(control, path, name, config, show))
+        return until_signalled(run_there(control, path, name, config, show))
 
 
 def show_json(event: Map) -> None:
@@ -74,7 +76,7 @@ def show_text(event: Map) -> None:
         say(f"run {event['run']} ended after {event['messages']} messages")
 
 
-def _until_signalled(work: Coroutine[object, object, int]) -> int:
+def until_signalled(work: Coroutine[object, object, int]) -> int:
     """Run to the end; SIGTERM cancels as Ctrl-C does, so that nothing is left behind."""
 
     async def watched() -> int:

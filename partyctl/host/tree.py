@@ -228,6 +228,7 @@ class Tree:
         else:
             principal = await self.admit(name, (name, "run/*", "session/*"))
             begin: Map = {"t": "begin", "endpoint": self.endpoint, "principal": name, "secret": principal.secret}
+            begin["party"] = self._directory.name
             await self._lend_launcher(await self._launch(name, "partyctl.node", ("--name", name), begin))
 
     def _launcher_arguments(self) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ The submitter hears the events of `partyctl.running`, and at last ended or faile
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
@@ -14,6 +14,7 @@ from partyctl.errors import exit_code, told
 from partyctl.maps import Map, pack
 from partyctl.node.code import CodeHost
 from partyctl.running import event_map
+from partyctl_actors.journals import Record
 from partyctl_actors.participants import Seat, WorkerSource
 from partyctl_actors.participants.provider import ProviderPlayer
 from partyctl_actors.protocol import Protocol, Role, load
@@ -46,6 +47,7 @@ class Job:
         workers: where provider roles get their workers.
         mailbox: the node's own, to talk to the submitter.
         code_host: lends the code host of the user's file, once it is imported.
+        record: opens the run's record, given the protocol's id.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class Job:
         workers: WorkerSource,
         mailbox: Mailbox,
         code_host: Callable[[], AbstractAsyncContextManager[CodeHost]],
+        record: Callable[[str], Record],
     ) -> None:
         self.order = order
         self.state = "importing"
@@ -65,6 +68,7 @@ class Job:
         self._workers = workers
         self._mailbox = mailbox
         self._code_host = code_host
+        self._record = record
         self._players: list[ProviderPlayer] = []
         self._conductor: Conductor | None = None
         self._task: asyncio.Task[None] | None = None
@@ -124,7 +128,16 @@ class Job:
         self.state = "running"
         self._tell({"event": "started", "run": self.order.run, "place": f"on {self._mailbox.address}"})
         actors = [self._actor(protocol, role, agents) for role in protocol.roles if role.name in agents]
-        conductor = Conductor(protocol, self.order.run, allowance=Allowance(**allowance), on_event=self._seen)
+        record = self._record(protocol.id)
+        conductor = Conductor(
+            protocol, self.order.run, allowance=Allowance(**allowance), record=record, on_event=self._seen
+        )
+        try:
+            return await self._played(host, conductor, actors)
+        finally:
+            conductor.close()
+
+    async def _played(self, host: CodeHost, conductor: Conductor, actors: Sequence[RoleActor]) -> int:
         await conductor.open(self._bus)
         self._conductor = conductor
         loop = asyncio.get_running_loop()

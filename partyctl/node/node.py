@@ -1,6 +1,6 @@
 """The node: takes orders from its host, runs from submitters on the bus, and keeps the code hosts they need.
 
-host -> node    begin {endpoint, principal, secret} · launcher + descriptor · status · stop · principal {...}
+host -> node    begin {endpoint, principal, secret, party} · launcher + descriptor · status · stop · principal {...}
 node -> host    ready · status {runs, workers} · principal {name, claims} · dismiss {name}
 submitter -> node   run {run, path, digest, cwd, name, config} · cancel {run}
 
@@ -18,7 +18,9 @@ from partyctl.maps import Map, pack, unpack
 from partyctl.node.code import CodeHost, Program
 from partyctl.node.job import Job, Order
 from partyctl.node.pool import CodeHosts
+from partyctl.recorded import Origin, recorded
 from partyctl.running import CONNECT_LIMIT
+from partyctl_actors.journals import Archive, MemoryJournal
 from partyctl_base.aio import AsyncChannel
 from partyctl_base.channel import Channel, ChannelClosed, Received
 from partyctl_base.ids import RandomIds
@@ -54,6 +56,9 @@ class Node:
         self._code = CodeHosts(self._start_code, self._end_code)
         self._admissions: dict[str, asyncio.Future[Map]] = {}
         self._endpoint = ""
+        # Without a party, as in tests, runs are recorded in memory.
+        self._party = ""
+        self._journal: Archive | None = None
 
     async def serve(self) -> None:
         """Obey the host until it says stop or closes the channel."""
@@ -103,6 +108,7 @@ class Node:
         secret = message["secret"]
         assert isinstance(secret, bytes)
         self._endpoint = str(message["endpoint"])
+        self._party = str(message.get("party", ""))
         try:
             self._bus = await ZmqBus.connect(self._endpoint, str(message["principal"]), secret, timeout=CONNECT_LIMIT)
             self._mailbox = await self._bus.open(self._name, self)
@@ -194,11 +200,25 @@ class Node:
         name = order.get("name")
         program = Program(str(order["path"]), str(order["digest"]), str(order["cwd"]), str(order["config"]))
         wanted = Order(run, str(name) if name else None, submitter)
-        job = self._jobs[run] = Job(wanted, self._bus, self, self._mailbox, lambda: self._code.lend(program))
+        origin = Origin(program.path, wanted.name or "", program.config, program.cwd)
+        job = self._jobs[run] = Job(
+            wanted,
+            self._bus,
+            self,
+            self._mailbox,
+            lambda: self._code.lend(program),
+            lambda protocol: self._archive().open(run, protocol, about=origin.about()),
+        )
         self._spawn(self._happened("run_started", run, program.path))
         task = job.start()
         self._running.add(task)
         task.add_done_callback(lambda task: self._ended(run, task))
+
+    def _archive(self) -> Archive:
+        """Where runs are recorded; opened when the first one is, so that a full disk ends runs and not the node."""
+        if self._journal is None:
+            self._journal = recorded(self._party) if self._party else MemoryJournal()
+        return self._journal
 
     def _ended(self, run: str, task: "asyncio.Task[None]") -> None:
         job = self._jobs.pop(run)

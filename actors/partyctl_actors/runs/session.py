@@ -68,7 +68,7 @@ class Session:
             raise TypeError(f"Session(journal=...) is a journal, not {journal!r:.100}")
         if tracer is not None and not callable(getattr(tracer, "record", None)):
             raise TypeError(f"Session(tracer=...) is a tracer, such as watching(print), not {tracer!r:.100}")
-        if id is not None and (not isinstance(id, str) or not id or any(c in "/*\0" or c.isspace() for c in id)):
+        if id is not None and not is_run_id(id):
             raise TypeError(f"Session(id=...) is text without blanks, '/' and '*', not {id!r:.100}")
         self.protocol = protocol
         self.cast: Mapping[Role, Participant] = checked_cast(protocol, cast)
@@ -202,6 +202,11 @@ class Session:
                 where=where,
                 fix=f"Cast {nobody[0]}, or play it yourself: ask({nobody[0]}, ...)",
             )
+
+
+def is_run_id(value: object) -> bool:
+    """Whether it can be the id of a run: text that is a part of an address."""
+    return isinstance(value, str) and value != "" and not any(c in "/*\0" or c.isspace() for c in value)
 
 
 def _refuse_inside_loop(name: str, instead: str) -> None:

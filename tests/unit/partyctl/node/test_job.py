@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 
 import pytest
 from fakes.quiet import quietly
@@ -11,6 +12,7 @@ from fakes.runs import A, B, Hanging, Ping, Pong, request_reply
 from partyctl.errors import CodeHostLost, RunFailed
 from partyctl.maps import Map, unpack
 from partyctl.node.job import Job, Order
+from partyctl_actors.journals import MemoryJournal
 from partyctl_actors.participants import Participant, Script, Seat
 from partyctl_actors.protocol import definition
 from partyctl_actors.runs import RoleActor
@@ -119,7 +121,8 @@ def told(
         mailbox = await bus.open("node/0", Submitter())
         code = FakeCode(bus, cast, error)
         letters = Narrow(mailbox) if narrow else mailbox
-        job = Job(Order("r", None, "client/r"), bus, NoWorkers(), letters, code.lend)  # type: ignore[arg-type]
+        order, record = Order("r", None, "client/r"), partial(MemoryJournal().open, "r")
+        job = Job(order, bus, NoWorkers(), letters, code.lend, record)  # type: ignore[arg-type]
         task = job.start()
         if work is not None:
             await work(job)

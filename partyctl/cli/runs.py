@@ -1,0 +1,219 @@
+"""Show what was recorded of runs, and have them go on.
+
+Every decision of a run is recorded before it is delivered, in the party's state directory, whether a node runs it or
+`partyctl run`. It makes no difference whether the party is up.
+
+`runs list` shows them, `runs show` what was said in one. `runs resume` goes on where a record ends: nobody is asked for
+a decision that is recorded, and a run that is complete is shown again. `runs fork` copies the first decisions of one
+into a new one, which then goes its own way. `runs export` writes one as JSON lines, as ap.JsonlJournal keeps them.
+
+Exit codes: 0; 1 there is no such record, it cannot be read, or a resumed run failed; 7 party.toml, the state directory
+or the session's file cannot be used; 130 or 143 a resumed run was cancelled.
+"""
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from partyctl.cli.options import chosen_party, party_options
+from partyctl.cli.output import emit, emit_json, emit_table, printable, say
+from partyctl.cli.run import show_json, show_text, until_signalled
+from partyctl.config import check_enforceable, load
+from partyctl.errors import ProgramError
+from partyctl.logbook import timestamp
+from partyctl.maps import Map
+
+if TYPE_CHECKING:
+    from partyctl_actors.journals import Decision, Kept
+
+SCHEMA_VERSION = 1
+
+
+@click.group(help=__doc__)
+def command() -> None:
+    """Keep the records; see the module's text, which is the manual page."""
+
+
+@command.command(name="list")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@party_options
+def show_all(as_json: bool, file: Path | None, party: str | None) -> int:
+    """List the recorded runs, the one that changed last first.
+
+    Exit codes: 0; 1 a record cannot be read; 7 party.toml or the state directory cannot be used.
+    """
+    from partyctl.recorded import recorded
+
+    chosen = chosen_party(file, party)
+    kept = recorded(chosen).runs()
+    if as_json:
+        emit_json({"schema_version": SCHEMA_VERSION, "party": chosen, "runs": [document(each) for each in kept]})
+    elif kept:
+        rows = [(each.run, state(each), str(each.decisions), timestamp(each.changed), target(each)) for each in kept]
+        emit_table(("RUN", "STATE", "DECISIONS", "CHANGED", "SESSION"), rows)
+    else:
+        say(f'party "{chosen}" has no recorded runs')
+    return 0
+
+
+@command.command()
+@click.argument("run")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@party_options
+def show(run: str, as_json: bool, file: Path | None, party: str | None) -> int:
+    """Show what was said in a recorded run, with the number of each decision.
+
+    Exit codes: 0; 1 there is no such record, or it cannot be read; 7 party.toml or the state directory cannot be used.
+    """
+    from partyctl.recorded import recorded
+
+    kept, decisions = recorded(chosen_party(file, party)).read(run)
+    if as_json:
+        said: list[object] = [decision_document(each) for each in decisions]
+        emit_json({"schema_version": SCHEMA_VERSION, **document(kept), "said": said})
+        return 0
+    for number, decision in enumerate(decisions, 1):
+        emit(decision_text(number, decision))
+    say(f"run {kept.run}: {state(kept)}" + (f": {kept.ending}" if state(kept) == "ended early" else ""))
+    return 0
+
+
+@command.command()
+@click.argument("run")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line instead of text.")
+@party_options
+def resume(run: str, as_json: bool, file: Path | None, party: str | None) -> int:
+    """Go on with a recorded run, in this process.
+
+    Its session is imported from the file that it came from, in the directory where it ran, with the party.toml that
+    counted then unless --file names another.
+
+    Exit codes: 0 it ran to its end; 1 it failed, or there is no such record; 7 the file, party.toml or the protocol is
+    refused, because it changed for example; 130 or 143 it was cancelled.
+    """
+    from partyctl.program import split_target
+    from partyctl.recorded import Origin, recorded
+    from partyctl.running import run_here
+
+    chosen = chosen_party(file, party)
+    origin = Origin.read(recorded(chosen).read(run)[0].about)
+    if not origin.file:
+        raise ProgramError(
+            "the record does not say where its session is",
+            where=f"run {run}",
+            fix="Resume it in Python: Session(..., journal=..., id=...)",
+        )
+    if file is not None:
+        file = file.absolute()
+    _go_to(origin.cwd)
+    config = load(file or (Path(origin.config) if origin.config else None))
+    check_enforceable(config)
+    path, _ = split_target(origin.file)
+    show_event = show_json if as_json else show_text
+    return until_signalled(run_here(path, origin.name or None, config, show_event, chosen, run))
+
+
+@command.command()
+@click.argument("run")
+@click.option(
+    "--at", "upto", metavar="N", type=click.IntRange(min=0), required=True, help="Keep the first N decisions."
+)
+@click.option("--as", "new", metavar="ID", help="The id of the new run; a fresh one without it.")
+@party_options
+def fork(run: str, upto: int, new: str | None, file: Path | None, party: str | None) -> int:
+    """Copy the first decisions of a recorded run into a new one, and print its id.
+
+    Exit codes: 0; 1 there is no such record or decision, or the id is taken; 7 party.toml or the state directory cannot
+    be used.
+    """
+    from partyctl.recorded import recorded
+    from partyctl_actors.runs.session import is_run_id
+    from partyctl_base.ids import RandomIds
+
+    chosen = new if new is not None else RandomIds().new_id("run")
+    if not is_run_id(chosen):
+        raise click.BadParameter(f"{chosen!r} cannot be the id of a run: no blanks, '/' and '*'", param_hint="--as")
+    recorded(chosen_party(file, party)).fork(run, chosen, upto=upto)
+    emit(chosen)
+    say(f"go on with: partyctl runs resume {chosen}")
+    return 0
+
+
+@command.command()
+@click.argument("run")
+@party_options
+def export(run: str, file: Path | None, party: str | None) -> int:
+    """Write a recorded run to stdout, as JSON lines.
+
+    Exit codes: 0; 1 there is no such record, or it cannot be read; 7 party.toml or the state directory cannot be used.
+    """
+    from partyctl.recorded import recorded
+    from partyctl_actors.journals.lines import decision_line, ending_line, head_line
+
+    kept, decisions = recorded(chosen_party(file, party)).read(run)
+    lines = [head_line(kept.run, kept.protocol, kept.about), *map(decision_line, decisions)]
+    if kept.ending:
+        lines.append(ending_line(kept.ending))
+    for line in lines:
+        emit(line.decode("ascii").rstrip("\n"))
+    return 0
+
+
+def _go_to(directory: str) -> None:
+    try:
+        os.chdir(directory or ".")
+    except OSError as error:
+        raise ProgramError(
+            "the directory where the run was is not there", where=directory, why=error.strerror or str(error)
+        ) from error
+
+
+def state(kept: "Kept") -> str:
+    """What became of a run: complete, ended early, or unfinished (under way, or its process was lost)."""
+    from partyctl.recorded import COMPLETE
+
+    if not kept.ending:
+        return "unfinished"
+    return "complete" if kept.ending == COMPLETE else "ended early"
+
+
+def target(kept: "Kept") -> str:
+    """The session of a run, as `partyctl run` takes it."""
+    from partyctl.recorded import Origin
+
+    origin = Origin.read(kept.about)
+    return f"{origin.file}:{origin.name}" if origin.name else origin.file
+
+
+def document(kept: "Kept") -> Map:
+    """One run, for --json."""
+    return {
+        "run": kept.run,
+        "state": state(kept),
+        "ending": kept.ending or None,
+        "decisions": kept.decisions,
+        "changed": timestamp(kept.changed),
+        "protocol": kept.protocol,
+        "about": dict(kept.about),
+    }
+
+
+def decision_document(decision: "Decision") -> Map:
+    """One decision, for --json."""
+    from partyctl_actors.payloads import unpack
+
+    whole: Map = {"turn": decision.turn, "sender": decision.sender, "receiver": decision.receiver}
+    return whole | {"label": decision.label, "payload": unpack(decision.payload), "tokens": decision.tokens}
+
+
+def decision_text(number: int, decision: "Decision") -> str:
+    """One decision, for a person."""
+    from partyctl_actors.payloads import unpack
+
+    pairs = unpack(decision.payload).items()
+    fields: Sequence[str] = [f"{name}={json.dumps(value, ensure_ascii=False, default=str)}" for name, value in pairs]
+    return printable(f"{number} {decision.sender} -> {decision.receiver}: {decision.label}({', '.join(fields)})")
