@@ -5,7 +5,7 @@ import subprocess
 import sys
 from typing import Final
 
-BENCHMARKS: Final = ("broker", "worker_spawn", "supervised_turn", "protocol_checks", "local_run")
+BENCHMARKS: Final = ("broker", "hostile", "worker_spawn", "supervised_turn", "protocol_checks", "local_run")
 
 
 def main() -> int:

@@ -65,10 +65,16 @@ class End:
 
 
 @contextlib.contextmanager
-def broker(path: str) -> Iterator[tuple[int, str, str]]:
-    """A broker that knows our peers; its pid, and where they find it on this machine and by tcp."""
+def broker(path: str, further: Sequence[Mapping[str, object]] = ()) -> Iterator[tuple[int, str, str]]:
+    """A broker that knows our peers; its pid, and where they find it on this machine and by tcp.
+
+    Args:
+        path: of its socket.
+        further: what else it is told.
+    """
     control, theirs = Channel.pair()
     orders: Sequence[Mapping[str, object]] = (
+        *further,
         {"t": "principal", "name": "local", "secret": SECRET, "claims": ["near/*", "far/*"]},
         {"t": "key", "name": "remote", "public": THEIRS.public, "claims": ["near/*"]},
         {"t": "listen", "url": "tcp://127.0.0.1:*", "public": OURS.public, "secret": OURS.secret},

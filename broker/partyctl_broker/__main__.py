@@ -15,7 +15,8 @@ import sys
 
 from partyctl_base.channel import Channel
 from partyctl_base.errors import PartyError
-from partyctl_broker.errors import MemoryExceeded
+from partyctl_broker.crowd import LIMIT_MIN
+from partyctl_broker.errors import DescriptorsShort, MemoryExceeded
 from partyctl_broker.guard import MEMORY_MAX, Guard
 from partyctl_broker.server import HOLD, Broker
 
@@ -31,6 +32,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--endpoint", required=True, help="where peers connect: ipc://PATH or tcp://ADDRESS:PORT")
     parser.add_argument("--host-pid", type=int, required=True, help="the process whose death ends the broker")
     parser.add_argument("--memory-max", type=int, default=MEMORY_MAX >> 20, metavar="MIB", help="ends it over that")
+    parser.add_argument("--descriptors", type=int, default=0, metavar="N", help="use no more than so many")
     parser.add_argument("--hold", type=float, default=HOLD, metavar="SECONDS", help="letters wait for their address")
     options = parser.parse_args(arguments)
     for number in (signal.SIGINT, signal.SIGHUP):
@@ -40,13 +42,18 @@ def main(arguments: list[str] | None = None) -> int:
         host = os.pidfd_open(options.host_pid)
     except ProcessLookupError:
         return 0
+    try:
+        descriptors = _raise_descriptor_limit()
+    except DescriptorsShort as error:
+        print(f"partyctl_broker: {error}", file=sys.stderr)
+        return 1
     waking, wake = _wake_up()
     broker = Broker(
         options.endpoint,
         Channel.from_fd(options.control_fd),
         ends=(host,),
         wake=waking.fileno(),
-        descriptors=_raise_descriptor_limit(),
+        descriptors=min(descriptors, options.descriptors or descriptors),
         hold=options.hold,
     )
     signal.signal(signal.SIGTERM, lambda _number, _frame: broker.stop())
@@ -77,11 +84,18 @@ def _wake_up() -> tuple[socket.socket, socket.socket]:
 
 
 def _raise_descriptor_limit() -> int:
-    """Each peer costs a descriptor; take all that this user may have, and say how many that is."""
+    """Each peer costs a descriptor; take all that this user may have, and say how many that is.
+
+    Raises:
+        DescriptorsShort: it is too few to withstand a burst of connections: ZeroMQ ends the process when it has none.
+    """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    found = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if found < LIMIT_MIN:
+        raise DescriptorsShort(found, LIMIT_MIN)
+    return found
 
 
 if __name__ == "__main__":

@@ -73,7 +73,14 @@ class Roll:
         return self._names.get(name)
 
     def add(self, principal: Principal) -> None:
-        """Vouch for a principal; one of the same name is replaced."""
+        """Vouch for a principal; one of the same name is replaced.
+
+        Raises:
+            Malformed: another one has its key, and whoever comes with it could be either.
+        """
+        holder = self._keys.get(principal.key, principal.name)
+        if holder != principal.name:
+            raise Malformed("two principals cannot have one key", where=principal.name, why=f"{holder} has it")
         self.remove(principal.name)
         self._names[principal.name] = principal
         if principal.key:

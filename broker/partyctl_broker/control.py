@@ -130,15 +130,24 @@ class Welcome:
         claimed: which of its claims hold.
         refused: which do not, and why.
         life: a number for this life of the broker, larger than that of any before: when it started, in nanoseconds.
+        inherited: which of the claimed had a holder before, of whose end not everybody is known to have heard.
     """
 
     claimed: tuple[str, ...] = ()
     refused: Mapping[str, Refusal] = field(default_factory=dict)
     life: int = 0
+    inherited: tuple[str, ...] = ()
+
+    def since(self, address: str) -> int:
+        """The life of the broker from which on letters to a claimed address may be meant for this holder. Should the
+        broker die before all have heard, they send their letters again, which were for the holder before."""
+        return self.life + (address in self.inherited)
 
     def encode(self) -> bytes:
         refused = {address: (refusal.code, refusal.why) for address, refusal in self.refused.items()}
         content = {"version": VERSION, "claimed": self.claimed, "refused": refused, "life": self.life}
+        if self.inherited:
+            content["inherited"] = self.inherited
         return bytes(msgpack.packb(content))
 
     @staticmethod
@@ -153,7 +162,8 @@ class Welcome:
             if not (isinstance(address, str) and isinstance(reason, list) and len(reason) == 2):
                 raise Malformed("a refusal in a WELCOME is not an address, a code and a reason")
             refused[address] = Refusal(str(reason[0]), str(reason[1]))
-        return Welcome(_addresses(content, "claimed"), refused, _count(content, "life"))
+        inherited = _addresses(content, "inherited") if "inherited" in content else ()
+        return Welcome(_addresses(content, "claimed"), refused, _count(content, "life"), inherited)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ Each costs a descriptor. ZeroMQ ends the process when it has none left to accept
 open files (src/ipc_listener.cpp)"), and spins on tcp. So there are two marks below the limit: over the first a peer is
 refused in the handshake, by name; over the second the doors are shut, because connections that never finish
 their handshake cannot be refused by name. ZeroMQ accepts on a thread of its own, which waits for us only when the
-monitor holds MONITOR_MAX events. With a limit of LIMIT_MIN or more the second mark leaves room for those; with a
-smaller one it may come too late for a burst.
+monitor holds MONITOR_MAX events. With a limit of LIMIT_MIN or more the second mark leaves room for those, and a broker
+that may not have so many does not start.
 """
 
 from typing import Final
@@ -14,6 +14,7 @@ MONITOR_MAX: Final = 1001
 """Events that the monitor holds: ZeroMQ's own 1,000, which cannot be changed, and our one."""
 RESERVE: Final = 1280
 LIMIT_MIN: Final = 4096
+"""Descriptors that a broker needs."""
 HANDSHAKE_LIMIT: Final = 5.0
 """Seconds a handshake may take; ZeroMQ ends the connection then."""
 
@@ -22,7 +23,7 @@ class Crowd:
     """The connections by descriptor, as the monitor tells of them.
 
     Args:
-        limit: how many descriptors this process may have.
+        limit: how many descriptors this process may use.
     """
 
     def __init__(self, limit: int) -> None:

@@ -1,6 +1,7 @@
 """Endpoints by name: what is refused before ZeroMQ sees it, because its own answer would help nobody."""
 
 import contextlib
+import ipaddress
 import os
 import stat
 from dataclasses import dataclass
@@ -52,6 +53,28 @@ class Target:
     def write(url: str, key: bytes) -> str:
         """The endpoint to give to a peer of a broker that listens at a tcp `url` with a public `key`."""
         return f"{_TCP}{key.hex()}@{url.removeprefix(_TCP)}"
+
+
+def split_tcp(url: str) -> tuple[str, int]:
+    """The address and the port of a tcp url to listen at; the port is 0 for `*`.
+
+    Raises:
+        EndpointError: the address is a name, which would have to be looked up, or the port is none.
+    """
+    host, _, port = url.removeprefix(_TCP).rpartition(":")
+    try:
+        address = ipaddress.ip_address(host[1:-1] if host.startswith("[") and host.endswith("]") else host)
+    except ValueError as error:
+        raise EndpointError(
+            "the broker listens at an address of this machine, not at a name",
+            where=url,
+            why=str(error),
+            fix="Use tcp://ADDRESS:PORT with an address in numbers: 127.0.0.1, 0.0.0.0 for all, [::1], [::]",
+        ) from error
+    number = 0 if port == "*" else int(port) if port.isascii() and port.isdigit() else -1
+    if not 0 <= number <= 65_535:
+        raise EndpointError("this is no port", where=url, fix="Use a number from 1 to 65535, or * for any that is free")
+    return str(address), number
 
 
 def ipc_path(endpoint: str) -> str | None:

@@ -11,6 +11,7 @@ BusError(PartyError)
 │  └─ AddressForbidden  no rule of the principal covers it
 ├─ EndpointError        the endpoint cannot be bound or reached by its name
 ├─ KeyRefused           a key cannot be added, read or revoked
+├─ DescriptorsShort     a broker may not have enough descriptors to start
 ├─ MemoryExceeded       the broker has more memory than it may; ends it, and its host starts it again
 └─ Malformed            bytes that no peer of ours sends; never leaves the package
    └─ VersionMismatch   an envelope of another version of the wire
@@ -77,6 +78,23 @@ class KeyRefused(BusError):
     """A key cannot be added, read or revoked."""
 
     whose: ClassVar[Whose] = "caller"
+
+
+class DescriptorsShort(BusError):
+    """A broker may not have as many descriptors as it needs.
+
+    Args:
+        found: how many it may have.
+        needed: how many it needs.
+    """
+
+    def __init__(self, found: int, needed: int) -> None:
+        super().__init__(
+            f"the broker may have {found:,} descriptors and needs {needed:,}",
+            why="each peer is one, and ZeroMQ ends the process that has none left",
+            fix=f"Raise the hard limit: ulimit -Hn {needed}, or LimitNOFILE={needed} of the service",
+        )
+        self.found, self.needed = found, needed
 
 
 class MemoryExceeded(BusError):

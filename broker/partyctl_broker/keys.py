@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -125,13 +126,21 @@ class KeyStore:
         """Let a peer in; the pair it needs. With a `public` key of its own the pair has no secret.
 
         Raises:
-            KeyRefused: the name is none, taken, or the public key is none.
+            KeyRefused: the name is none, taken, the public key is none or another's, or the directory cannot be used.
         """
         if public:
             try:
                 decode_public(public, name)
             except Malformed as error:
                 raise KeyRefused("this key cannot be added", where=name, why=error.what) from error
+            others = [known.name for known in self.known() if known.public == public and known.name != name]
+            if others:
+                raise KeyRefused(
+                    "this key has another name",
+                    where=name,
+                    why=f"{others[0]} has it, and a peer is known by its key",
+                    fix=f"Use a key of its own, or: partyctl key revoke {others[0]}",
+                )
         pair = KeyPair(public, "") if public else new_pair()
         path = self._path(name)
         if not self._write(path, KnownKey(name, pair.public, claims).encode()):
@@ -142,19 +151,22 @@ class KeyStore:
         """All peers that are let in, by name.
 
         Raises:
-            KeyRefused: a file of the directory is no key file; names it.
+            KeyRefused: a file of the directory is no key file, or cannot be read; names it.
         """
-        paths = sorted(self._directory.glob("*.key"))
-        return [KnownKey.decode(path.read_text(), str(path)) for path in paths]
+        with _named(self._directory):
+            paths = sorted(self._directory.glob("*.key"))
+        return [KnownKey.decode(_read(path), str(path)) for path in paths]
 
     def revoke(self, name: str) -> None:
         """Let a peer in no more.
 
         Raises:
-            KeyRefused: nobody of that name is known.
+            KeyRefused: nobody of that name is known, or its file cannot be removed.
         """
+        path = self._path(name)
         try:
-            self._path(name).unlink()
+            with _named(path):
+                path.unlink()
         except FileNotFoundError as error:
             raise KeyRefused("this name has no key", where=name, fix="partyctl key list") from error
 
@@ -162,17 +174,22 @@ class KeyStore:
         """The broker's own pair; made when it is first asked for.
 
         Raises:
-            KeyRefused: the file is there and holds something else.
+            KeyRefused: the file is there and holds something else, or it cannot be written or read.
         """
         path = self._directory / _BROKER
         pair = new_pair()
         self._write(path, f"{pair.public}\n{pair.secret}\n")
-        lines = path.read_text().split("\n")
+        lines = _read(path).split("\n")
         try:
             if len(lines) != 3 or any(len(decode_z85(line)) != KEY_SIZE for line in lines[:2]):
                 raise ValueError("it does not have two keys")
         except ValueError as error:
-            raise KeyRefused("this is not the broker's key file", where=str(path), why=str(error)) from error
+            raise KeyRefused(
+                "this is not the broker's key file",
+                where=str(path),
+                why=str(error),
+                fix="Move it away; a new pair is made, and every peer needs its new endpoint",
+            ) from error
         return KeyPair(lines[0], lines[1])
 
     def _path(self, name: str) -> Path:
@@ -186,6 +203,10 @@ class KeyStore:
 
     def _write(self, path: Path, content: str) -> bool:
         """Write a new file, all of it or nothing; False if there is one. It is on the disk afterwards."""
+        with _named(path):
+            return self._link(path, content)
+
+    def _link(self, path: Path, content: str) -> bool:
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         draft = path.with_name(f".{path.name}.{os.getpid()}")
         try:
@@ -205,3 +226,32 @@ class KeyStore:
         finally:
             os.close(directory)
         return True
+
+
+@contextlib.contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """What the system says against a file, as a KeyRefused; that a file is not there is let through."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise KeyRefused(
+            "a key file cannot be used",
+            where=error.filename if isinstance(error.filename, str) else str(path),
+            why=error.strerror or str(error),
+            fix="See that you own it, that its directory can be written, and that the disk has room",
+        ) from error
+
+
+def _read(path: Path) -> str:
+    """The text of a key file."""
+    try:
+        with _named(path):
+            return path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise KeyRefused("a key file is gone", where=str(path), fix="Try again") from error
+    except UnicodeDecodeError as error:
+        raise KeyRefused(
+            "this is no key file", where=str(path), why="it is not UTF-8 text", fix="Move it away, or revoke it"
+        ) from error

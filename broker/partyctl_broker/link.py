@@ -81,6 +81,7 @@ class Link:
             (zmq.SNDHWM, QUEUE_MAX),
             (zmq.RCVHWM, QUEUE_MAX),
             (zmq.MAXMSGSIZE, wire.FRAME_MAX),
+            (zmq.IPV6, 1),
             (zmq.RECONNECT_IVL, RETRY_FIRST),
             (zmq.RECONNECT_IVL_MAX, RETRY_LAST),
         ):

@@ -287,7 +287,7 @@ class ZmqBus:
             if opening is not None:
                 self._exchange.add(address, opening.receiver)
                 self._mailboxes[address] = OpenMailbox(address, self)
-                self._roads.open(address, welcome.life)
+                self._roads.open(address, welcome.since(address))
                 resolve(opening.opened)
         for address, refusal in welcome.refused.items():
             opening = None if address in self._leaving else self._openings.pop(address, None)
@@ -306,7 +306,10 @@ class ZmqBus:
 
     def _refused(self, correlation: int, nack: Nack) -> None:
         error = HelloRefused(
-            "the broker refused this peer", where=f"principal {self._principal}", why=nack.why, fix=_HELLO_FIX
+            "the broker refused this peer",
+            where=f"principal {self._principal}",
+            why=nack.why,
+            fix=_HELLO_FIXES.get(nack.code, _HELLO_FIX),
         )
         if not self._first.done():
             self._first.set_exception(error)
@@ -396,6 +399,10 @@ class ZmqBus:
 
 
 _HELLO_FIX = "Ask the host for the endpoint and the secret anew"
+_HELLO_FIXES = {
+    "descriptors": "Try again when other peers have left, or let the broker have more descriptors (ulimit -n)",
+    "version": "Let both ends have the same version of partyctl",
+}
 
 
 def _new_stream() -> int:

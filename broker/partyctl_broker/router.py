@@ -11,7 +11,8 @@ Rules:
     alone and opens no envelope. A lane is gone as soon as one of its two addresses is given up.
  6. When an address is given up, or its connection is lost, those who exchanged letters with it get a GONE.
  7. Whoever heard GONE says it back. Until then its letters to that address are refused: they may have been written
-    before it knew, and must not reach the next holder of the address.
+    before it knew, and must not reach the next holder of the address. That one is told that it inherits the address,
+    as this table may end before they have heard.
  8. Until Settle, which comes a moment after the start, a letter to an address that nobody has is kept and not refused:
     after a restart its peer may be on its way back. Each Settle refuses SETTLE_MAX of what was kept; until all is
     refused, what goes the same ways waits behind it.
@@ -92,6 +93,7 @@ class Table:
         self._held = Held() if holding else None
         self._settling = False
         self._fences: dict[bytes, Counter[bytes]] = {}
+        self._unheard: Counter[str] = Counter()
         self.lanes: dict[bytes, dict[bytes, bytes]] = {}
         """For each connection that has said HELLO: address frame -> connection of the destination. Read-only."""
         self.roll = Roll()
@@ -257,7 +259,8 @@ class Table:
             peer.addresses.add(address)
             self._holders[address] = connection
             claimed.append(address)
-        return Welcome(tuple(claimed), refused, self._life)
+        inherited = tuple(address for address in claimed if address in self._unheard)
+        return Welcome(tuple(claimed), refused, self._life, inherited)
 
     def _refuse_hello(self, connection: bytes, sequence: int, code: str) -> Iterator[Command]:
         yield Count(f"hello refused: {code}", offence=10)
@@ -306,7 +309,8 @@ class Table:
         if peer is None:
             return
         del self.lanes[connection]
-        self._fences.pop(connection, None)
+        for frame, count in self._fences.pop(connection, Counter()).items():
+            self._heard(frame, count)
         del self._lives[peer.principal, peer.incarnation]
         yield from self._release(sorted(peer.addresses), why)
 
@@ -339,13 +343,22 @@ class Table:
         fences = self._fences.setdefault(connection, Counter())
         if len(fences) < LANES_MAX:
             fences[frame] += 1
+            self._unheard[wire.ends(frame)[0]] += 1
 
     def _unfence(self, connection: bytes, frame: bytes) -> None:
         fences = self._fences.get(connection)
-        if fences is not None and fences[frame] > 1:
-            fences[frame] -= 1
-        elif fences is not None:
+        if fences is None or frame not in fences:
+            return
+        self._heard(frame, 1)
+        fences[frame] -= 1
+        if not fences[frame]:
             del fences[frame]
+
+    def _heard(self, frame: bytes, count: int) -> None:
+        address = wire.ends(frame)[0]
+        self._unheard[address] -= count
+        if not self._unheard[address]:
+            del self._unheard[address]
 
     def _forget_contact(self, address: str, other: str) -> None:
         contacts = self._contacts.get(address)

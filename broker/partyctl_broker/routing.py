@@ -107,12 +107,13 @@ class Routing:
         self._spent.clear()
         if self._offences:
             self._judge(now)
-        if liveness.suspects:
-            for connection in liveness.over(now, empty):
-                self.step(Lost(connection, "its connection is closed"))
+        over = liveness.over(now, empty) if liveness.suspects else ()
+        for connection in over:
+            self.step(Lost(connection, "its connection is closed"))
         while words.deaf:
             self._show_out(words.deaf.pop(), "it does not read")
-        if empty:
+            empty = False
+        if empty and not over:  # what was said of the dead may have eaten a call
             return RETRY if words.waiting else None
         return shares.wait(now) if shares.busy else 0.0
 

@@ -157,8 +157,9 @@ class Broker:
             found = True
             try:
                 self._order(order or {})
-            except Malformed:
+            except Malformed as error:
                 self._counts["order not understood"] += 1
+                self._report(f"an order of the host was not carried out: {error}")
         self._stopping = self._stopping or self._host.left
         return found
 

@@ -1,6 +1,6 @@
 """Peers that mean no good, against a live broker: the others get every answer, and nothing grows without a bound.
 
-How much slower the others become is a figure, and figures need a quiet machine: benchmarks/hostile.py has them.
+How much slower the others become is a figure, and figures need a quiet machine: `python -m benchmarks.hostile`.
 """
 
 import asyncio
@@ -213,7 +213,7 @@ def test_memory_over_the_limit_ends_the_broker_with_the_cause_and_the_next_one_g
 
 class TestDescriptors:
     def test_a_peer_that_does_not_fit_is_refused_by_name_and_comes_in_when_there_is_room(self, directory):
-        broker = BrokerProcess(directory).start(files=128)
+        broker = BrokerProcess(directory).start(arguments=("--hold", "0", "--descriptors", "128"))
         peers = []
 
         async def connect():

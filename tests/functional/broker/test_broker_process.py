@@ -127,3 +127,14 @@ def test_a_control_channel_that_carries_nonsense_ends_the_broker(directory, unst
     raw.send(b"\x07 a record with an unknown flag")
     assert unstarted_broker.wait() == 0
     raw.close()
+
+
+def test_a_broker_that_may_have_too_few_descriptors_does_not_start_and_says_what_to_do(tmp_path):
+    command = ["prlimit", "--nofile=1000:1000", sys.executable, "-m", "partyctl_broker"]
+    command += ["--control-fd", "0", "--endpoint", f"ipc://{tmp_path}/s", "--host-pid", str(os.getpid())]
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs:
+        done = subprocess.run(command, stdin=theirs, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 1
+    assert "1,000 descriptors and needs 4,096" in done.stderr
+    assert "ulimit -Hn 4096" in done.stderr

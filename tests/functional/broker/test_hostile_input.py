@@ -217,3 +217,25 @@ def test_a_valid_principal_that_sends_noise_harms_nobody(broker, raw_peer, event
     eventually(lambda: broker.stats()["counts"].get("malformed", 0) > 100)
     still_works()
     assert broker.stop() == 0
+
+
+def test_a_peer_with_a_full_queue_hears_of_a_death_when_it_reads_again(broker, raw_peer, eventually):
+    slow, friend = raw_peer(), raw_peer()
+    slow.hello("run/slow", incarnation=b"slow")
+    friend.hello("run/friend", incarnation=b"friend")
+    sent = 0
+    while "letter refused: full" not in broker.stats()["counts"]:
+        for _ in range(200):
+            friend.say(*letter("run/friend", "run/slow", b"x" * 2000))
+            sent += 1
+        with contextlib.suppress(zmq.Again):
+            while True:
+                friend._socket.recv_multipart(zmq.NOBLOCK)
+    friend.close()
+    eventually(lambda: broker.stats()["connections"] == 1)
+    heard = []
+    while not heard or heard[-1].kind != Kind.GONE:
+        frames = slow._socket.recv_multipart()
+        heard += [wire.unseal(envelope) for envelope in frames[1::2]]
+    assert Gone.decode(heard[-1].payload).address == "run/friend"
+    assert 0 < len(heard) - 1 < sent

@@ -1,6 +1,7 @@
 """Peers beyond this machine: CURVE, keys and the address that names the broker's."""
 
 import asyncio
+import socket
 
 import pytest
 from fakes.broker_process import SECRET
@@ -12,6 +13,31 @@ from partyctl_broker.keys import decode_z85, new_pair
 from partyctl_broker.peer import ZmqBus
 
 OURS, FAR = new_pair(), new_pair()
+
+
+class Reader:
+    """Reads nothing."""
+
+    def letter(self, letter):
+        raise AssertionError(letter)
+
+    def undelivered(self, letter_id, destination, why):
+        raise AssertionError(why)
+
+    def gone(self, address, unknown, why):
+        raise AssertionError(why)
+
+    def link_lost(self, why):
+        pass
+
+
+def has_ipv6():
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
 
 
 @pytest.fixture
@@ -127,3 +153,25 @@ def test_a_port_that_is_no_longer_listened_at_takes_nobody(broker, endpoint):
             await ZmqBus.connect(endpoint, "far", FAR.secret_bytes, timeout=0.5)
 
     run(story)
+
+
+@pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
+def test_a_peer_comes_by_ipv6(broker):
+    broker.tell(t="key", name="far", public=FAR.public, claims=["desk/*"])
+    broker.tell(t="listen", url="tcp://[::1]:*", public=OURS.public, secret=OURS.secret)
+    told = broker.hear()
+    assert told["url"].startswith("tcp://[::1]:")
+
+    async def story():
+        endpoint = Target.write(told["url"], decode_z85(OURS.public))
+        bus = await ZmqBus.connect(endpoint, "far", FAR.secret_bytes)
+        await bus.open("desk/far", Reader())
+        await bus.close()
+
+    run(story)
+
+
+def test_a_key_that_another_principal_has_is_not_taken_and_the_host_hears_it(broker):
+    for name in ("far", "near"):
+        broker.tell(t="key", name=name, public=FAR.public, claims=["desk/*"])
+    assert "far has it" in broker.hear()["what"]

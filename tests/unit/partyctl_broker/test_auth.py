@@ -1,6 +1,6 @@
 import pytest
 
-from partyctl_broker.auth import Principal, covers
+from partyctl_broker.auth import Principal, Roll, covers
 from partyctl_broker.errors import Malformed
 
 
@@ -60,3 +60,15 @@ def test_a_message_of_another_form_is_no_principal(change):
     assert Principal.decode(message) == Principal("p", b"s" * 32, ("run/*",))
     with pytest.raises(Malformed):
         Principal.decode(message | change)
+
+
+def test_a_key_is_one_principals():
+    roll = Roll()
+    roll.add(Principal("p", b"", (), b"k" * 32))
+    roll.add(Principal("p", b"", ("run/*",), b"k" * 32))
+    with pytest.raises(Malformed, match="p has it"):
+        roll.add(Principal("q", b"", (), b"k" * 32))
+    assert (roll.by_key(b"k" * 32), roll.get("q")) == ("p", None)
+    roll.remove("p")
+    roll.add(Principal("q", b"", (), b"k" * 32))
+    assert roll.by_key(b"k" * 32) == "q"

@@ -2,7 +2,7 @@ import socket
 
 import pytest
 
-from partyctl_broker.endpoint import clear_stale, ipc_path, unlink_own
+from partyctl_broker.endpoint import clear_stale, ipc_path, split_tcp, unlink_own
 from partyctl_broker.errors import EndpointError
 
 
@@ -55,3 +55,27 @@ def test_only_the_own_socket_is_removed_at_the_end(monkeypatch, tmp_path):
         unlink_own("s", inode)
         assert not path.exists()
         unlink_own("s", inode)
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("tcp://127.0.0.1:7333", ("127.0.0.1", 7333)),
+        ("tcp://[::1]:*", ("::1", 0)),
+        ("tcp://0.0.0.0:65535", ("0.0.0.0", 65_535)),
+    ],
+)
+def test_a_url_to_listen_at_is_an_address_and_a_port(url, expected):
+    assert split_tcp(url) == expected
+
+
+@pytest.mark.parametrize("url", ["tcp://localhost:1", "tcp://*:1", "tcp://:1", "tcp://::1", "tcp://1"])
+def test_a_name_is_not_looked_up(url):
+    with pytest.raises(EndpointError, match="address in numbers"):
+        split_tcp(url)
+
+
+@pytest.mark.parametrize("port", ["", "x", "-1", "65536", "1.5"])
+def test_what_is_no_port_is_refused(port):
+    with pytest.raises(EndpointError, match="no port"):
+        split_tcp(f"tcp://127.0.0.1:{port}")

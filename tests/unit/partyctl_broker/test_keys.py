@@ -96,3 +96,31 @@ def test_a_damaged_file_is_named(store, tmp_path, content):
         store.known()
     with pytest.raises(KeyRefused, match=r"broker\.secret"):
         store.broker()
+
+
+def test_a_key_has_one_name(store):
+    public = new_pair().public
+    store.add("laptop", (), public)
+    with pytest.raises(KeyRefused, match=r"laptop has it(.|\n)*partyctl key revoke laptop"):
+        store.add("desktop", (), public)
+
+
+@pytest.mark.parametrize("name", ["laptop.key", "broker.secret"])
+def test_a_file_that_is_no_text_is_named(store, tmp_path, name):
+    store.broker()
+    (tmp_path / "keys" / name).write_bytes(b"\xff\xfe")
+    with pytest.raises(KeyRefused, match=rf"{name}(.|\n)*UTF-8"):
+        store.broker() if name == "broker.secret" else store.known()
+
+
+def test_what_the_system_refuses_is_said_of_the_file(tmp_path):
+    (tmp_path / "keys").write_text("in the way")
+    store = KeyStore(tmp_path / "keys")
+    for attempt in (lambda: store.add("laptop", ()), store.broker, lambda: store.revoke("laptop")):
+        with pytest.raises(KeyRefused, match="keys") as caught:
+            attempt()
+        assert caught.value.fix
+    (tmp_path / "keys").unlink()
+    (tmp_path / "keys" / "laptop.key").mkdir(parents=True)
+    with pytest.raises(KeyRefused, match=r"laptop\.key"):
+        store.known()

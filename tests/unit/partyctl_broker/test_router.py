@@ -256,6 +256,55 @@ class TestAfterTheStart:
         assert table.step(letter(b"1", "run/x", "run/b"))[0] == Count("letter refused: source")
 
 
+class TestInheritance:
+    """The next holder of an address learns whether all have heard of the end of the last one."""
+
+    def inherited(self, table, connection=b"3"):
+        *_, command = table.step(hello(connection, "run/b", "run/new"))
+        return heard(command)[2].inherited
+
+    @pytest.fixture
+    def table(self):
+        table = table_with(hello(b"1", "run/a"), hello(b"2", "run/b"), letter(b"1", "run/a", "run/b"))
+        table.step(Lost(b"2", "killed"))
+        return table
+
+    def test_until_the_last_one_that_is_told_has_said_it_back(self, table):
+        assert self.inherited(table) == ("run/b",)
+        table.step(gone_heard(b"1", "run/a", "run/b"))
+        assert self.inherited(table) == ()
+
+    def test_until_those_who_were_told_are_gone_themselves(self, table):
+        table.step(Lost(b"1", "killed"))
+        assert self.inherited(table) == ()
+
+    def test_what_is_said_back_and_was_never_told_changes_nothing(self, table):
+        for _ in range(2):
+            table.step(gone_heard(b"1", "run/a", "run/x"))
+        assert self.inherited(table) == ("run/b",)
+
+    def test_an_address_that_is_inherited_counts_as_got_after_the_brokers_life(self):
+        welcome = Welcome.decode(Welcome(("run/a", "run/b"), {}, 7, ("run/b",)).encode())
+        assert (welcome.since("run/a"), welcome.since("run/b")) == (7, 8)
+
+
+class TestOffences:
+    def test_what_no_peer_of_ours_does_weighs_more_than_what_one_may_do_that_lost_its_place(self):
+        table = table_with(hello(b"1", "run/a"))
+        weights = [
+            table.step(event)[0].offence
+            for event in (
+                letter(b"1", "run/x", "run/b"),
+                hello(b"2", "run/b", secret=b"x" * 32),
+                hello(b"1", "desk/x"),
+                Arrived(b"1", b"no frame", b""),
+                letter(b"9", "run/a", "run/b"),
+                letter(b"1", "run/a", "run/nobody"),
+            )
+        ]
+        assert weights == [10, 10, 10, 10, 1, 0]
+
+
 class TestGone:
     def test_a_lost_connection_is_told_to_those_it_exchanged_letters_with(self):
         table = table_with(
