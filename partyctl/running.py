@@ -36,6 +36,8 @@ CONNECT_LIMIT = 15.0
 CANCEL_LIMIT = 10.0
 """Seconds a cancelled run may take to say that it has stopped."""
 
+_ADVICE = "go on with: partyctl runs resume {run}"
+
 Show = Callable[[Map], None]
 
 
@@ -70,18 +72,25 @@ def run_here(
         PathError, JournalError: the party's records cannot be kept.
     """
     session = session_in(import_program(path), path, name, config)
-    journal = session.journal or Noting(recorded(party), Origin.of(path, name, config))
-    return _run(session, journal, resumed or session.id or RandomIds().new_id("run"), show)
+    run = resumed or session.id or RandomIds().new_id("run")
+    if session.journal is not None:
+        return _run(session, session.journal, run, show, "")
+    journal = Noting(recorded(party), Origin.of(path, name, config))
+    return _run(session, journal, run, show, _ADVICE.format(run=run))
 
 
-async def _run(session: Session, journal: Journal, run: str, show: Show) -> int:
+async def _run(session: Session, journal: Journal, run: str, show: Show, advice: str) -> int:
+    """Run it. `advice` is noted on an error that ends it after something was said."""
     show({"event": "started", "run": run, "place": "in this process"})
 
     running = asyncio.current_task()
     assert running is not None
     unshown: list[Exception] = []
+    has_begun = False
 
     def watch(event: RunEvent) -> None:
+        nonlocal has_begun
+        has_begun = has_begun or isinstance(event, Delivered)
         told = event_map(event)
         if told is not None and not unshown:
             try:
@@ -107,9 +116,11 @@ async def _run(session: Session, journal: Journal, run: str, show: Show) -> int:
             running.uncancel()
             raise unshown[0] from None
         raise
-    except PartyError:
-        raise
     except Exception as error:
+        if has_begun and advice:
+            error.add_note(advice)
+        if isinstance(error, PartyError):
+            raise
         # A participant's own exception: the caller of the library gets it as it is, a person reads what it says.
         raise RunFailed(told(error), exit_code(error)) from error
     show({"event": "ended", "run": run, "messages": len(transcript)})
@@ -198,6 +209,7 @@ class Follower:
     def __init__(self, node: str, show: Show) -> None:
         self.node = node
         self._show = show
+        self._advice = ""
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def letter(self, letter: Letter) -> None:
@@ -213,6 +225,8 @@ class Follower:
             code = message.get("code")
             self._end(RunFailed(str(message.get("error")), code if isinstance(code, int) else 1))
             return
+        if event == "started":
+            self._advice = _ADVICE.format(run=message.get("run"))
         try:
             self._show(message)
         except Exception as error:  # a full disk, a reader that has had enough: nobody sees the rest
@@ -227,14 +241,18 @@ class Follower:
     def gone(self, address: str, unknown: tuple[int, ...], why: str) -> None:
         """The node died, or this end is closed for good."""
         what = "the node that ran the session is gone" if address == self.node else "the broker was lost during the run"
-        self._end(HostError(what, where=address, why=why, fix="Run it again"))
+        self._end(HostError(what, where=address, why=why, fix=self._then()))
 
     def link_lost(self, why: str) -> None:
         """The broker died; the host starts another, and the run goes on."""
 
     def host_gone(self) -> None:
         """The host closed the conversation, which it does only by ending."""
-        self._end(HostError("the host ended during the run", fix="Start it with: partyctl up. Then run it again"))
+        self._end(HostError("the host ended during the run", fix=self._then()))
+
+    def _then(self) -> str:
+        """What to do after the run was lost: what was decided is recorded."""
+        return self._advice[:1].upper() + self._advice[1:] or "Run it again"
 
     def _end(self, error: Exception | None) -> None:
         if self.over.done():

@@ -17,6 +17,9 @@ from partyctl.maps import Map
 
 FORCED = 128 + signal.SIGTERM
 
+# What some readers take for the end of a line; in JSON it stands in texts alone.
+_ONE_LINE = str.maketrans({char: f"\\u{ord(char):04x}" for char in "\x85\u2028\u2029"})
+
 Show = Callable[[Map], None]
 
 
@@ -57,7 +60,7 @@ def command(target: str, as_json: bool, file: Path | None, party: str | None) ->
 
 def show_json(event: Map) -> None:
     """One event as one line of JSON."""
-    emit(json.dumps({"schema_version": 1, **event}, ensure_ascii=False))
+    emit(json.dumps({"schema_version": 1, **event}, ensure_ascii=False).translate(_ONE_LINE))
 
 
 def show_text(event: Map) -> None:

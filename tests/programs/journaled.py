@@ -86,5 +86,9 @@ def main(directory: str, run: str) -> None:
         print(f"refused: {error}", flush=True)
 
 
+if "ASKED" in os.environ:
+    # For `partyctl run`, and for nodes.
+    session = ap.Session(protocol, cast(os.environ["ASKED"]))  # type: ignore[arg-type]
+
 if __name__ == "__main__":
     main(*sys.argv[1:])
