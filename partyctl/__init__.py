@@ -30,14 +30,20 @@ if TYPE_CHECKING:
     from partyctl_actors.journals import SqliteJournal as SqliteJournal
     from partyctl_actors.participants import Agent as Agent
     from partyctl_actors.participants import Answer as Answer
+    from partyctl_actors.participants import BasePlayer as BasePlayer
     from partyctl_actors.participants import Desk as Desk
     from partyctl_actors.participants import Human as Human
+    from partyctl_actors.participants import HumanIo as HumanIo
     from partyctl_actors.participants import LanguageModel as LanguageModel
     from partyctl_actors.participants import Machine as Machine
     from partyctl_actors.participants import ModelRequest as ModelRequest
     from partyctl_actors.participants import Offer as Offer
+    from partyctl_actors.participants import Participant as Participant
+    from partyctl_actors.participants import Player as Player
     from partyctl_actors.participants import Policy as Policy
     from partyctl_actors.participants import Script as Script
+    from partyctl_actors.participants import Seat as Seat
+    from partyctl_actors.participants import Terminal as Terminal
     from partyctl_actors.participants import View as View
     from partyctl_actors.participants import fallback as fallback
     from partyctl_actors.participants import metered as metered
@@ -94,8 +100,8 @@ _PROTOCOL = (
 )
 _RUNS = "Allowance Envelope JsonLinesTracer MemoryTracer OpenTelemetryTracer QueueTracer Run Transcript watching"
 _PARTICIPANTS = (
-    "Agent Answer Desk Human LanguageModel Machine ModelRequest Offer Policy Script View fallback metered model "
-    "replies retrying traced"
+    "Agent Answer BasePlayer Desk Human HumanIo LanguageModel Machine ModelRequest Offer Participant Player "
+    "Policy Script Seat Terminal View fallback metered model replies retrying traced"
 )
 _HOMES = {
     "partyctl.session": "Session",

@@ -21,6 +21,7 @@ from partyctl_actors.participants.models import Answer, Correction, LanguageMode
 from partyctl_actors.participants.policy import Policy, View
 from partyctl_actors.participants.replies import Replies, replies
 from partyctl_actors.participants.script import Script
+from partyctl_actors.participants.terminal import Terminal
 from partyctl_actors.participants.wrapped_models import (
     ModelAnswered,
     ModelAsked,
@@ -60,6 +61,7 @@ __all__ = [
     "Replies",
     "Script",
     "Seat",
+    "Terminal",
     "View",
     "WorkerSource",
     "fallback",
