@@ -4,6 +4,7 @@ There is no TOML writer among our dependencies, and what is written here is for 
 keeping: tables, arrays, strings, numbers, true and false, dates.
 """
 
+import hashlib
 import json
 import os
 import re
@@ -32,6 +33,13 @@ def resolved(config: PartyConfig) -> Map:
         "restarts": asdict(config.restarts),
         "listen": {"url": config.listen.url if config.listen else None},
     }
+
+
+def fingerprint(config: PartyConfig) -> str:
+    """A digest that two configurations have in common if they mean the same, but for name and number of nodes, which an
+    option may set. No secret can be had from it."""
+    settings = {name: value for name, value in resolved(config).items() if name != "party"}
+    return hashlib.sha256(json.dumps(settings, sort_keys=True, default=repr).encode()).hexdigest()[:16]
 
 
 def _role(role: RoleConfig) -> Map:

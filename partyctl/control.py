@@ -57,6 +57,7 @@ class Control:
         pid: the host's process id, as its hello gave it.
         version: of the control protocol, likewise.
         release: of partyctl, likewise; "" if it was not told.
+        config: the fingerprint of the party's configuration, likewise.
     """
 
     def __init__(self, party: str, channel: Channel) -> None:
@@ -64,6 +65,7 @@ class Control:
         self.pid: int | None = None
         self.version: object = None
         self.release = ""
+        self.config = ""
         self._channel = channel
 
     def greet(self, timeout: float) -> None:
@@ -80,6 +82,7 @@ class Control:
         self.pid = pid if isinstance(pid, int) else None
         self.version = hello.get("version")
         self.release = release if isinstance(release, str) else ""
+        self.config = str(hello.get("config", ""))
 
     def check_version(self) -> None:
         """Refuse a host of another release.

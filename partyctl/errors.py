@@ -215,9 +215,9 @@ class AlreadyRunning(HostError):
 
     whose: ClassVar[Whose] = "caller"
 
-    def __init__(self, party: str, owner: Owner | None) -> None:
+    def __init__(self, party: str, owner: Owner | None, *, differs: bool = False) -> None:
         super().__init__(
-            f'party "{party}" is already running',
+            f'party "{party}" is already running{", with another configuration" if differs else ""}',
             where=f"pid {owner.pid}" if owner else "",
             fix="Stop it with: partyctl down. Give a second party another name with --party",
         )

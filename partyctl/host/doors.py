@@ -75,15 +75,16 @@ class Doors:
         directory: the runtime directory.
         party: the party's name, told in the hello.
         answers: what to do for each kind of request; a PartyError is told to the caller.
+        config: the fingerprint of the party's configuration, told in the hello.
 
     Raises:
         HostError: the socket cannot be made.
     """
 
-    def __init__(self, directory: Path, party: str, answers: Mapping[str, Answer]) -> None:
+    def __init__(self, directory: Path, party: str, answers: Mapping[str, Answer], *, config: str = "") -> None:
         self._path = socket_path(directory, CONTROL_NAME)
         self._hello: Map = {"t": "hello", "version": CONTROL_VERSION, "release": release(), "pid": os.getpid()}
-        self._hello["party"] = party
+        self._hello |= {"party": party, "config": config}
         self._answers = answers
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from partyctl.config import PartyConfig
+from partyctl.config_text import fingerprint
 from partyctl.errors import HostError
 from partyctl.host import report
 from partyctl.host.budget import GiveUp, RestartPolicy
@@ -123,7 +124,7 @@ class Host:
             asyncio.get_running_loop().add_signal_handler(number, self._signalled, number)
         answers = {"status": self._status, "wait": self._wait, "down": self._down, "enter": self._enter}
         answers |= {"keys": self._keys}
-        doors = Doors(self._directory, self._config.name, answers)
+        doors = Doors(self._directory, self._config.name, answers, config=fingerprint(self._config))
         self._chronicle.happened("starting", "party", pid=os.getpid())
         self.tree.spawn_task(_keep_log_short(log_path(self._config.name)))
         try:

@@ -18,6 +18,9 @@ from pathlib import Path
 
 import msgpack
 
+from partyctl.config import PartyConfig
+from partyctl.config_text import fingerprint
+
 STATUS = {
     "schema_version": 1,
     "party": "p",
@@ -56,8 +59,9 @@ class FakeHost:
     Args:
         directory: the party's runtime directory.
         behaviour: "answers", "silent" (accepts, says nothing), "doorless" (holds the lock, has no socket), "foreign"
-            (another protocol version), "older" (another release), "mumbles" (answers the hello with something else), "hangs up" (closes after
-            the hello), "babbles" (answers what is no message), "stays" (accepts down and goes on).
+            (another protocol version), "older" (another release), "mumbles" (answers the hello with something else),
+            "hangs up" (closes after the hello), "babbles" (answers what is no message), "stays" (accepts down and goes
+            on).
         status: the status document it gives.
     """
 
@@ -123,7 +127,7 @@ class _Program:
                 time.sleep(60)
             if request["t"] == "hello":
                 hello = {"t": "hello", "version": 1, "pid": os.getpid(), "party": "p"}
-                hello["release"] = version("partyctl")
+                hello |= {"release": version("partyctl"), "config": fingerprint(PartyConfig())}
                 if self.behaviour == "foreign":
                     hello |= {"version": 99, "release": "9.9"}
                 if self.behaviour == "older":

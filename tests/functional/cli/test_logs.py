@@ -110,7 +110,7 @@ def test_a_role_of_the_configuration_that_never_wrote_is_no_mistake(partyctl: Cl
 def test_a_role_like_no_other_is_answered_with_all(partyctl: Cli, logs: Logs) -> None:
     done = partyctl("logs", "xyzzy")
     assert done.returncode == 2
-    assert "Known are Reviewer, Writer, broker, host, launcher, w-1, w-2" in done.stderr
+    assert "Known are Reviewer, Writer, broker, host, launcher, node, w-1, w-2" in done.stderr
 
 
 def test_logs_of_a_party_that_never_ran_are_empty(partyctl: Cli) -> None:

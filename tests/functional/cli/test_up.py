@@ -200,3 +200,17 @@ def test_an_interrupted_starter_takes_its_host_with_it(partyctl: Cli) -> None:
     starter.communicate(timeout=30)
     assert starter.returncode == 130
     assert not is_alive(pid)
+
+
+def test_a_party_that_runs_as_its_file_was_before_is_not_taken_for_one_that_runs_as_it_is(partyctl: Cli) -> None:
+    file = partyctl.home / "party.toml"
+    file.write_text("[limits]\nruns = 7\n")
+    assert partyctl("up", "--wait", "--nodes", "1").returncode == 0
+    assert partyctl("up", "--ok-if-running").returncode == 0
+    file.write_text("[limits]\nruns = 8\n")
+    for words in ((), ("--wait",)):
+        other = partyctl("up", "--ok-if-running", *words)
+        assert other.returncode == 5
+        assert f"is already running, with another configuration (pid {named(partyctl)})" in other.stderr
+    file.write_text("# as it was\n[limits]\nruns = 7\n")
+    assert partyctl("up", "--ok-if-running").returncode == 0

@@ -177,7 +177,7 @@ def test_a_worker_that_prints_without_end_costs_no_other_run_anything_and_the_lo
     flooding.communicate(timeout=20)
     wait_until(lambda: not party.status()["workers"], 10, "its worker is gone")
     logged = [json.loads(line) for line in party.run("logs", "--json").stdout.splitlines()]
-    assert sum(record.get("dropped", 0) for record in logged) > 1000
+    assert sum(record.get("dropped", 0) for record in logged) > 100
     kept = sum(path.stat().st_size for path in (party.root / "state").rglob("*.jsonl"))
     assert kept < 16 * 1024 * 1024
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from partyctl.config_schema import parse
-from partyctl.config_text import resolved, toml
+from partyctl.config_text import fingerprint, resolved, toml
 
 SCALARS = st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.datetimes() | st.dates()
 VALUES = st.recursive(
@@ -62,3 +62,13 @@ def test_what_is_resolved_can_be_read_again() -> None:
     config = parse(ROLE, Path("/x/party.toml"), lambda name: None)
     again = parse(toml(resolved(config)), Path("/x/party.toml"), lambda name: None)
     assert resolved(again) == resolved(config)
+
+
+def test_configurations_that_mean_the_same_have_one_fingerprint() -> None:
+    def of(text: str) -> str:
+        return fingerprint(parse(text, Path("/p/party.toml"), lambda provider: provider))
+
+    plain = of("")
+    assert plain == of("# nothing\n[limits]\nruns = 200\n") == of('[party]\nname = "x"\nnodes = 3\n')
+    others = [of(text) for text in ("[limits]\nruns = 1\n", "[restarts]\nperiod = 9\n", ROLE)]
+    assert len({plain, *others}) == 4

@@ -61,7 +61,8 @@ def test_a_hello_is_answered_with_version_release_pid_and_party(runtime: Path) -
     async def visit() -> None:
         visitor = Visitor(runtime)
         hello = await visitor.says({"t": "hello", "version": 1})
-        assert hello == {"t": "hello", "version": 1, "release": version("partyctl"), "pid": os.getpid(), "party": "p"}
+        told = {"version": 1, "release": version("partyctl"), "pid": os.getpid(), "party": "p", "config": ""}
+        assert hello == {"t": "hello"} | told
         visitor.channel.close()
 
     serving(runtime, visit)
