@@ -11,10 +11,10 @@ from random import Random
 from fakes.runs import jumping
 
 from partyctl_actors.errors import SessionError
+from partyctl_actors.journals import Decision
 from partyctl_actors.participants import BasePlayer, Offer
 from partyctl_actors.protocol import Message, Protocol
 from partyctl_actors.runs import Allowance, Conductor, Delivered, RoleActor, RunEvent
-from partyctl_actors.runs.journal import Decision
 from partyctl_actors.runs.verdict import Verdict
 from partyctl_actors.transcript import Envelope, Transcript
 from partyctl_broker.port import Letter, Mailbox, Receiver

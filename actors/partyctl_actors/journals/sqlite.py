@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sqlite3
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -28,6 +27,9 @@ THREADS = 4
 
 def connect(file: Path) -> Connection:
     """The connection that a shard has unless it is given another."""
+    # A run without such a journal does not pay for it.
+    import sqlite3
+
     return sqlite3.connect(file, timeout=BUSY_LIMIT, isolation_level=None, check_same_thread=False)
 
 

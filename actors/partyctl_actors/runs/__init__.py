@@ -1,9 +1,9 @@
 """Runs of protocols: sessions, the conductor, role actors, and what is kept of them."""
 
+from partyctl_actors.journals import Decision, Journal, MemoryJournal, Record
 from partyctl_actors.runs.addresses import conductor_address, role_address
 from partyctl_actors.runs.allowance import Allowance
 from partyctl_actors.runs.conduct import Conductor, conduct
-from partyctl_actors.runs.journal import Decision, Journal, MemoryJournal, Record
 from partyctl_actors.runs.limits import Limits
 from partyctl_actors.runs.role_actor import RoleActor
 from partyctl_actors.runs.run import Run

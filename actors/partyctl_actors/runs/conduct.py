@@ -6,13 +6,13 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
 
+from partyctl_actors.journals import MemoryJournal, Record
 from partyctl_actors.protocol.protocol import Protocol
 from partyctl_actors.protocol.role import Role
 from partyctl_actors.runs import messages
 from partyctl_actors.runs.addresses import conductor_address, role_address
 from partyctl_actors.runs.allowance import Allowance
 from partyctl_actors.runs.conductor import begin, step
-from partyctl_actors.runs.journal import MemoryJournal, Record
 from partyctl_actors.runs.limits import Limits
 from partyctl_actors.runs.lines import DirectLines, PostToRoles, ToRoles, Ways
 from partyctl_actors.runs.run_state import (

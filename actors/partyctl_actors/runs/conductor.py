@@ -29,13 +29,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Never, TypeAlias
 
+from partyctl_actors.journals import Decision
 from partyctl_actors.payloads import unpack
 from partyctl_actors.protocol import tracks
 from partyctl_actors.protocol.graph import Arm, Interaction
 from partyctl_actors.protocol.message import Message
 from partyctl_actors.protocol.tracks import Marking
 from partyctl_actors.runs.allowance import Excess, Spent, charge
-from partyctl_actors.runs.journal import Decision
 from partyctl_actors.runs.run_state import (
     Asked,
     CancelAsked,

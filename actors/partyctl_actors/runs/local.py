@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from partyctl_actors.journals import Journal, MemoryJournal
 from partyctl_actors.participants.interface import Participant, Player, Seat, WorkerSource, unwatched
 from partyctl_actors.protocol.protocol import Protocol
 from partyctl_actors.protocol.role import Role
 from partyctl_actors.runs.allowance import Allowance
 from partyctl_actors.runs.conduct import Conductor
-from partyctl_actors.runs.journal import Journal, MemoryJournal
 from partyctl_actors.runs.limits import Limits
 from partyctl_actors.runs.lines import DirectLines
 from partyctl_actors.runs.role_actor import RoleActor

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
+from partyctl_actors.journals import Decision
 from partyctl_actors.protocol.graph import Flow, Interaction
 from partyctl_actors.protocol.message import Message
 from partyctl_actors.protocol.tracks import Marking, Path
 from partyctl_actors.runs.allowance import Allowance, Spent
-from partyctl_actors.runs.journal import Decision
 from partyctl_actors.runs.limits import Limits
 from partyctl_actors.runs.messages import Failed as Report
 from partyctl_actors.runs.verdict import Verdict

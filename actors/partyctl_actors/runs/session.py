@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import ClassVar, TypeVar
 
 from partyctl_actors.errors import ConformanceError, ProjectionError, SessionError
+from partyctl_actors.journals import Journal
 from partyctl_actors.participants.casting import Cast, checked_cast, missing_roles
 from partyctl_actors.participants.human import Human
 from partyctl_actors.participants.interface import Participant, WorkerSource
@@ -16,7 +17,6 @@ from partyctl_actors.protocol.protocol import Protocol
 from partyctl_actors.protocol.role import Role
 from partyctl_actors.runs.allowance import Allowance
 from partyctl_actors.runs.feed import Feed
-from partyctl_actors.runs.journal import Journal
 from partyctl_actors.runs.local import LocalRun
 from partyctl_actors.runs.opening import Opened, check_expected, check_opening
 from partyctl_actors.runs.run import Run

@@ -8,10 +8,10 @@ import pytest
 from fakes.runs import A, B, Peer, Ping, Pong, jumping, request_reply
 
 from partyctl_actors.errors import Cancelled, JournalError
+from partyctl_actors.journals import Record
 from partyctl_actors.participants import Script
 from partyctl_actors.payloads import pack
 from partyctl_actors.runs import Conductor, Decision, Session, messages
-from partyctl_actors.runs.journal import Record
 from partyctl_broker.local import LocalBus
 
 RUN = "run/r"

@@ -7,12 +7,12 @@ from datetime import timedelta
 import pytest
 from fakes.runs import A, B, Ping, Pong, rally, request_reply, triangle
 
+from partyctl_actors.journals import Decision
 from partyctl_actors.payloads import pack
 from partyctl_actors.protocol import Protocol, choose
 from partyctl_actors.runs import messages
 from partyctl_actors.runs.allowance import Allowance
 from partyctl_actors.runs.conductor import TABLE, begin, step
-from partyctl_actors.runs.journal import Decision
 from partyctl_actors.runs.limits import Limits
 from partyctl_actors.runs.run_state import (
     CancelAsked,

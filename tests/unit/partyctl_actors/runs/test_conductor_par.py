@@ -9,11 +9,11 @@ from datetime import timedelta
 import pytest
 from fakes.runs import A, B, C, Notice, Ping, Pong, Stop
 
+from partyctl_actors.journals import Decision
 from partyctl_actors.payloads import pack
 from partyctl_actors.protocol import Protocol, Step, choose, loop, par, repeat, roles, send
 from partyctl_actors.runs.allowance import Allowance
 from partyctl_actors.runs.conductor import begin, step
-from partyctl_actors.runs.journal import Decision
 from partyctl_actors.runs.limits import Limits
 from partyctl_actors.runs.run_state import (
     Command,

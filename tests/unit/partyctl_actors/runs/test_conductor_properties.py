@@ -9,12 +9,12 @@ from fakes.runs import rally
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from partyctl_actors.journals import Decision
 from partyctl_actors.payloads import pack
 from partyctl_actors.protocol import End, Interaction, Protocol
 from partyctl_actors.runs import messages
 from partyctl_actors.runs.allowance import Allowance
 from partyctl_actors.runs.conductor import begin, step
-from partyctl_actors.runs.journal import Decision
 from partyctl_actors.runs.limits import Limits
 from partyctl_actors.runs.run_state import (
     CancelAsked,
