@@ -30,6 +30,7 @@ from partyctl_actors.runs.run_state import (
     Opened,
     Plan,
     Recall,
+    Recorded,
     Sent,
     State,
     Stop,
@@ -262,6 +263,8 @@ class Conductor:
             self._busy = True
             try:
                 self._go_through(commands, before)
+                if self._state.wake is not None:
+                    self._events.appendleft(Recorded(self._loop.time()))
             finally:
                 self._busy = False
         self._turn_over()

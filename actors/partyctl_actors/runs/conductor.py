@@ -10,7 +10,8 @@ Rules
 3. ASKING. Only those may speak that were granted a turn, each to the receiver of its interaction, one of its labels,
    with fields that fit, in its own time. Anything else ends the run and names the role that did it. More than one is
    asked only within a `par`, whose branches go on independently; what follows it begins with the last decision in it.
-4. What was said is recorded, and only then delivered. Nobody but its receiver sees it. Decisions are numbered in the
+4. What was said is recorded, and only then delivered. Nobody but its receiver sees it. The time of whoever is granted a
+   turn by it begins when it is delivered. Decisions are numbered in the
    order in which they are recorded, and an interaction has for its turn the number that the next decision had when it
    began. So a record is one order in which everything could have happened, and is followed in that order: the sender of
    a decision tells which branch it is of, for no role is in two.
@@ -54,6 +55,7 @@ from partyctl_actors.runs.run_state import (
     Plan,
     Recall,
     Record,
+    Recorded,
     Sent,
     State,
     Stop,
@@ -226,6 +228,17 @@ def _overdue(asked: Asked) -> Verdict:
     assert node.within is not None
     why = f"it had {node.within.total_seconds():g} s to speak to {node.receiver}"
     return Verdict(Ending.DEADLINE, asked.grant.turn, node.sender.name, why)
+
+
+def _recorded(state: State, event: Recorded) -> Transition:
+    """The time of those who were granted a turn by the last decision begins now: a slow disk does not take of it."""
+    asked = {
+        role: replace(each, due=event.at + each.node.within.total_seconds())
+        if each.node.within is not None and each.grant.turn == state.turn
+        else each
+        for role, each in state.asked.items()
+    }
+    return _at(state, state.marking, asked, state.turn, state.spent), []
 
 
 def _unrecorded(state: State, event: Unrecorded) -> Transition:
@@ -450,7 +463,15 @@ Handler: TypeAlias = Callable[[State, Never], Transition]
 _ENDS: Mapping[type, Handler] = {Failed: _fail, Garbled: _garbled, Left: _leave, CancelAsked: _cancel}
 TABLE: Mapping[Phase, Mapping[type, Handler]] = {
     Phase.OPENING: {Opened: _open, Joined: _join, Sent: _unasked, Stopped: _unasked, Tick: _absent, **_ENDS},
-    Phase.ASKING: {Sent: _hear, Joined: _again, Stopped: _unasked, Unrecorded: _unrecorded, Tick: _late, **_ENDS},
+    Phase.ASKING: {
+        Sent: _hear,
+        Joined: _again,
+        Stopped: _unasked,
+        Recorded: _recorded,
+        Unrecorded: _unrecorded,
+        Tick: _late,
+        **_ENDS,
+    },
     Phase.STOPPING: {Stopped: _confirm, Failed: _confirm, Left: _gone, Joined: _join_late, Tick: _give_up},
     Phase.DONE: {},
 }

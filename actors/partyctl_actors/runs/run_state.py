@@ -99,6 +99,13 @@ class Stopped:
 
 
 @dataclass(slots=True)
+class Recorded:
+    """The last decision is durable, after a while; it is delivered, and who was granted a turn by it was told."""
+
+    at: float
+
+
+@dataclass(slots=True)
 class Unrecorded:
     """The last decision could not be recorded; it was not delivered."""
 
@@ -121,7 +128,9 @@ class Tick:
     at: float
 
 
-Event: TypeAlias = Opened | Joined | Sent | Failed | Garbled | Left | Stopped | Unrecorded | CancelAsked | Tick
+Event: TypeAlias = (
+    Opened | Joined | Sent | Failed | Garbled | Left | Stopped | Recorded | Unrecorded | CancelAsked | Tick
+)
 
 # --- what to do about it, in this order ---
 

@@ -28,6 +28,7 @@ from partyctl_actors.runs.run_state import (
     Plan,
     Recall,
     Record,
+    Recorded,
     Sent,
     State,
     Tick,
@@ -159,6 +160,21 @@ def test_a_limit_that_was_met_is_forgotten_and_the_other_is_kept() -> None:
     assert (state.wake, list(state.asked)) == (6.0, ["A"])
     state, _ = step(state, said(state, "A", "Ping", 6.5))
     assert (verdict(state).ending, verdict(state).role) == (Ending.DEADLINE, "A")
+
+
+def test_a_slow_record_takes_nothing_of_the_time_of_those_whose_turn_it_led_to() -> None:
+    two = timedelta(seconds=2)
+    protocol = Protocol(
+        par([send(A, B, Ping), send(B, A, Pong, within=two)], [send(C, D, Ping, within=two), send(D, C, Pong)])
+    )
+    state, _ = run(joined(protocol)[0], ("A", "Ping"))
+    assert (state.asked["B"].due, state.asked["C"].due, state.wake) == (2.0, 2.0, 3.0)
+    state, commands = step(state, Recorded(1.5))
+    assert commands == []
+    assert (state.asked["B"].due, state.asked["C"].due, state.wake) == (3.5, 2.0, 3.0)
+    state, _ = step(state, said(state, "C", "Ping", 1.6))
+    assert state.wake == 4.5
+    assert step(state, Tick(3.0)) == (state, [])
 
 
 def test_every_interaction_is_charged_when_it_begins() -> None:

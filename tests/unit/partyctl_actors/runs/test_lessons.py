@@ -11,7 +11,7 @@ from fakes.runs import A, B, C, Hanging, Notice, Ping, Pong, jumping, rally, req
 from partyctl_actors.errors import AllowanceExceeded, Cancelled
 from partyctl_actors.participants import Agent, Desk, Human, Offer, Script, replies
 from partyctl_actors.protocol import Message, Protocol, par, roles, send
-from partyctl_actors.runs import Allowance, MemoryJournal, RunFailed, Session, watching
+from partyctl_actors.runs import Allowance, Decision, MemoryJournal, RunFailed, Session, watching
 
 (D,) = roles("D")
 
@@ -81,6 +81,42 @@ def test_the_limit_of_a_step_that_was_taken_before_a_restart_is_not_asked_for_ag
         await asyncio.sleep(60)
         await desk.submit(Pong())
         assert len(await run.result()) == 2
+
+    jumping(test())
+
+
+class SlowJournal:
+    """Its records take `seconds` to be durable."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.kept: list[Decision] = []
+
+    def open(self, run_id: str, protocol_id: str) -> SlowJournal:
+        return self
+
+    def append(self, decision: Decision) -> asyncio.Future[None]:
+        self.kept.append(decision)
+        return asyncio.ensure_future(asyncio.sleep(self.seconds))
+
+    def decisions(self) -> tuple[Decision, ...]:
+        return tuple(self.kept)
+
+    def close(self, ending: str = "") -> None:
+        pass
+
+
+def test_a_slow_journal_is_not_taken_for_a_slow_role() -> None:
+    async def answer(offer: Offer, heard: object) -> Message:
+        await asyncio.sleep(1.9)
+        return offer.messages[0]()
+
+    two = timedelta(seconds=2)
+    timed = Protocol(send(A, B, Ping), send(B, A, Pong, within=two), send(A, B, Ping, within=two))
+
+    async def test() -> None:
+        cast = {A: Script([Ping(), Ping()]), B: answer}
+        assert len(await Session(timed, cast, journal=SlowJournal(60)).arun()) == 3
 
     jumping(test())
 
