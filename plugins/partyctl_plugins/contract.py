@@ -22,6 +22,7 @@ from partyctl_base.clock import Clock, StopSignal, SystemClock
 from partyctl_base.ids import IdAllocator, RandomIds
 from partyctl_plugins.checkpoints import Checkpoint, CheckpointStore, FileCheckpointStore, InMemoryCheckpointStore
 from partyctl_plugins.checks import check_absolute, check_instance, check_optional
+from partyctl_plugins.emitting import GuardedEmit
 from partyctl_plugins.enclosure import Confinement
 from partyctl_plugins.errors import (
     AgentSessionError,
@@ -92,6 +93,7 @@ __all__ = [
     "EventHandler",
     "FailureKind",
     "FileCheckpointStore",
+    "GuardedEmit",
     "HttpMcpServer",
     "IdAllocator",
     "InMemoryCheckpointStore",

@@ -5,6 +5,7 @@ It starts in 40 ms instead of 800, needs no service, and misbehaves on demand. C
 $HOME/.fake-claude, so `--resume` works across processes. The newest line of the prompt that has directives decides:
 
   [[say:TEXT]]  [[recall]] (earlier answers, joined by " | ")  [[env:NAME]]  [[argv]]  answer with that
+  [[json:TEXT]]         answer with what this JSON text stands for
   [[fail:STATUS]]       an API error result         [[error:TEXT]] the same without a status
   [[stall]]             wait for an interrupt       [[ignore]] stall and take no notice of interrupts
   [[crash:STATUS]]      exit in mid-turn; [[crash:SIGKILL]] by a signal
@@ -201,6 +202,8 @@ class Cli:
             return json.dumps(self.argv)
         if "ask" in asked:
             return json.dumps(self.ask(asked["ask"] or "can_use_tool"))
+        if "json" in asked:
+            return str(json.loads(asked["json"]))
         if "long" in asked:
             return "x" * int(asked["long"])
         return asked.get("say") or author(prompt, self.prompts) or "ok"

@@ -3,9 +3,10 @@
 Rules:
 
 - `turn` runs on the thread that calls it; `interrupt` and `close` come from any other, leave a mark and nudge it.
-- A process is used by the next turn only if this one ended by its `result`. A turn that ends in any other way (a
-  handler that raises, a close, a timeout without a result) takes its process down: a late answer would be taken for the
-  next turn's. The next turn starts a new process that resumes.
+- A process is used by the next turn only if this one ended by its `result`. A turn that ends in any other way (a close,
+  a timeout without a result) takes its process down: a late answer would be taken for the next turn's. The next turn
+  starts a new process that resumes.
+- A handler that raises interrupts the turn and is told nothing more; what it raised comes out at the turn's end.
 - An interrupt before the prompt is written ends the turn without asking the provider.
 """
 
@@ -24,6 +25,7 @@ from partyctl_plugins.claude.turn import Send, Step, Turn
 from partyctl_plugins.contract import (
     ConversationSpec,
     Emit,
+    GuardedEmit,
     SessionStateError,
     TurnCancelledError,
     TurnRequest,
@@ -89,7 +91,8 @@ class ClaudeConversation:
                 raise SessionStateError("a turn is running", fix="Wait for its end, or interrupt it.")
             self._running, self._interrupt_wanted = True, False
         try:
-            return self._turn(request, emit)
+            with GuardedEmit(emit, self.interrupt) as guarded:
+                return self._turn(request, guarded)
         finally:
             with self._lock:
                 self._running = False

@@ -117,9 +117,7 @@ class ScriptedTransport:
             ProviderCapabilityError: tool servers or an effort were asked for.
             SessionResumeError: the script refuses to resume.
         """
-        if spec.mcp_servers or spec.reasoning_effort is not None:
-            asked = "tool servers" if spec.mcp_servers else "a reasoning effort"
-            raise ProviderCapabilityError(f"provider 'scripted' cannot take {asked}", fix="Leave it out")
+        _check(spec)
         script = read(self._options["script"], spec.cwd)
         if script.refuse_resume and spec.resume_id is not None:
             raise SessionResumeError(session_id=spec.resume_id, where=script.source)
@@ -150,7 +148,12 @@ class ScriptedConversation:
         return self._id
 
     def turn(self, request: TurnRequest, emit: Emit) -> TurnResult:
-        """Play the next turn of the script."""
+        """Play the next turn of the script.
+
+        Raises:
+            ProviderCapabilityError: tool servers or an effort were asked for.
+        """
+        _check(request)
         performance = Performance(request, emit, self._clock, self._world, self._id, self._resumed)
         with self._lock:
             if self._closed:
@@ -198,3 +201,9 @@ class ScriptedConversation:
             self._closed = True
             if self._performance is not None:
                 self._performance.interrupt()
+
+
+def _check(asked: ConversationSpec | TurnRequest) -> None:
+    if asked.mcp_servers or asked.reasoning_effort is not None:
+        what = "tool servers" if asked.mcp_servers else "a reasoning effort"
+        raise ProviderCapabilityError(f"provider 'scripted' cannot take {what}", fix="Leave it out")

@@ -85,7 +85,10 @@ class TestLoading:
             (GOOD.replace("return Transport()", "raise SystemExit"), "SystemExit"),
             (GOOD.replace("return Transport()", "return 1 / 0"), "ZeroDivisionError"),
             (GOOD.replace('ProviderProfile("foreign")', '"none"'), "has a str for a profile"),
-            (GOOD.replace('ProviderProfile("foreign")', "ProviderProfile(3)"), "name must be text that is not empty, not 3"),
+            (
+                GOOD.replace('ProviderProfile("foreign")', "ProviderProfile(3)"),
+                "name must be text that is not empty, not 3",
+            ),
         ],
     )
     def test_a_broken_one_is_reported_with_its_cause(self, forked: Any, write: Write, source: str, said: str) -> None:
