@@ -84,18 +84,28 @@ class SessionPolicy:
 
     def step(self, state: SessionState, event: Event) -> Transition:
         """What `event` makes of `state`, and what is to be done, in order."""
+        noted, happened, row = self._match(state, event)
+        if row is None:
+            return noted, []
+        # The table gives each event to functions of its own class, which the type of a table cannot say.
+        after, commands = row.then(self.config, noted, happened)  # type: ignore[arg-type]
+        if row.rule is None:
+            return after, commands
+        return _counted(row.rule, noted, happened, after, commands)
+
+    def row(self, state: SessionState, event: Event) -> Row | None:
+        """The row of the table that `step` would go by; None if the event changes nothing."""
+        return self._match(state, event)[2]
+
+    def _match(self, state: SessionState, event: Event) -> tuple[SessionState, Event, Row | None]:
         noted = _noted(self.config, state, event)
         if noted is None:
-            return state, []
+            return state, event, None
         state, event = noted
         for row in ROWS[state.phase, type(event)]:
-            # The table gives each event to functions of its own class, which the type of a table cannot say.
             if row.when is None or row.when(self.config, state, event):  # type: ignore[arg-type]
-                after, commands = row.then(self.config, state, event)  # type: ignore[arg-type]
-                if row.rule is None:
-                    return after, commands
-                return _counted(row.rule, state, event, after, commands)
-        return state, []
+                return state, event, row
+        return state, event, None
 
 
 def _noted(config: PolicyConfig, state: SessionState, event: Event) -> tuple[SessionState, Event] | None:
@@ -113,7 +123,8 @@ def _noted(config: PolicyConfig, state: SessionState, event: Event) -> tuple[Ses
             event = Failed(event.at, turn.serial, Outcome.OTHER, tool_ran=True, died=True, cause=event.cause)
     if turn is not None and isinstance(event, Failed | Broke | Lost):
         refused = isinstance(event, Failed) and event.outcome is Outcome.RESUME_REFUSED
-        if turn.phase is Phase.RUNNING and state.conversation_id is None and event.conversation_id and not refused:
+        usable = turn.phase is Phase.RUNNING and not refused and (state.live or config.supports_resume)
+        if usable and state.conversation_id is None and event.conversation_id:
             state = replace(state, conversation_id=event.conversation_id)
     if turn is not None and isinstance(event, Failed):
         ran, went = turn.tool_ran or event.tool_ran, turn.progressed or event.progressed

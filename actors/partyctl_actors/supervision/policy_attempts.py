@@ -7,7 +7,16 @@ from dataclasses import replace
 from partyctl_actors.supervision.policy_commands import ClearCheckpoint, Fail, Finish, Reason, Rule
 from partyctl_actors.supervision.policy_config import PolicyConfig
 from partyctl_actors.supervision.policy_events import Opened, Succeeded
-from partyctl_actors.supervision.policy_moves import closing, disconnected, execute, give_up, over, saved, turn_of
+from partyctl_actors.supervision.policy_moves import (
+    closing,
+    disconnected,
+    execute,
+    give_up,
+    over,
+    saved,
+    turn_of,
+    where_it_ran,
+)
 from partyctl_actors.supervision.policy_state import SessionState, Transition, TurnState
 from partyctl_plugins.contract import Continuity
 
@@ -82,7 +91,7 @@ def _turns(state: SessionState, event: Succeeded) -> int:
 
 
 def retire(config: PolicyConfig, state: SessionState, event: Succeeded) -> Transition:
-    ran_in = event.conversation_id or state.conversation_id
+    ran_in = where_it_ran(state, event.conversation_id)
     after = replace(
         over(state, event.at, stalled=0),
         conversation_id=None,
@@ -96,7 +105,7 @@ def retire(config: PolicyConfig, state: SessionState, event: Succeeded) -> Trans
 
 
 def keep(config: PolicyConfig, state: SessionState, event: Succeeded) -> Transition:
-    ran_in = event.conversation_id or state.conversation_id
+    ran_in = where_it_ran(state, event.conversation_id)
     held = ran_in if state.live or config.supports_resume else None
     limited = state.limited_until if event.interrupted else None
     after = replace(

@@ -20,6 +20,7 @@ from partyctl_actors.supervision.policy_moves import (
     saved,
     turn_of,
     wait,
+    where_it_ran,
 )
 from partyctl_actors.supervision.policy_state import SessionState, Transition
 from partyctl_plugins.contract import Continuity
@@ -37,7 +38,7 @@ STALLS = frozenset({Outcome.TRANSIENT, Outcome.TIMEOUT, Outcome.SCHEMA, Outcome.
 
 def finish_forced(config: PolicyConfig, state: SessionState, event: Failed) -> Transition:
     """What an interrupted turn fails with is its end, however it is put."""
-    ran_in, turn = state.conversation_id, turn_of(state)
+    ran_in, turn = where_it_ran(state), turn_of(state)
     after = replace(over(state, event.at), last_turn_conversation_id=ran_in)
     finish = Finish(turn.turn_id, continuity(turn, ran_in, Continuity.CONTINUED), ran_in, forced=True)
     return after, [*saved(config, state), finish]

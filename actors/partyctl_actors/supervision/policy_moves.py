@@ -26,6 +26,12 @@ def turn_of(state: SessionState) -> TurnState:
     return state.turn
 
 
+def where_it_ran(state: SessionState, named: str | None = None) -> str | None:
+    """The conversation of the attempt; one that ended with its connection is not held any more, but it ran there."""
+    turn = turn_of(state)
+    return named or state.conversation_id or (turn.expected if turn.resumed else None)
+
+
 def disconnected(config: PolicyConfig, state: SessionState) -> SessionState:
     """Without its connection, and without a conversation that cannot outlive it."""
     if config.supports_resume:
