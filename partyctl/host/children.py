@@ -100,6 +100,11 @@ class Child:
         lines = self.wrote.bytes().decode("utf-8", "replace").split("\n")
         return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
+    def wake(self) -> None:
+        """SIGCONT, if it still runs: one that somebody stopped would hear of nothing."""
+        if not self.exited.done():
+            os.kill(self.pid, signal.SIGCONT)
+
     def kill(self) -> None:
         """SIGKILL, if it still runs."""
         if not self.exited.done():
@@ -108,6 +113,7 @@ class Child:
     async def end(self, *, grace: float) -> None:
         """Ask it to stop; kill it if it has not ended within `grace` seconds."""
         try:
+            self.wake()
             async with asyncio.timeout(grace):
                 await self.send({"t": "stop"})
                 await asyncio.shield(self.exited)

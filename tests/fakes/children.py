@@ -25,6 +25,9 @@ class FakeChild(Child):
         self.arguments: Sequence[str] = ()
         self.environment: Mapping[str, str] | None = None
 
+    def wake(self) -> None:
+        """Nobody is ever stopped here."""
+
     def kill(self) -> None:
         self.exits(-signal.SIGKILL)
 

@@ -85,11 +85,12 @@ def test_code_3_is_a_check_of_what_does_not_run(partyctl: Cli) -> None:
     assert partyctl("status", "--check", "--json").returncode == 3
 
 
-@pytest.mark.parametrize("behaviour", ["silent", "doorless", "foreign"])
-def test_code_4_is_a_host_that_cannot_be_understood(partyctl: Cli, behaviour: str) -> None:
+@pytest.mark.parametrize(
+    ("behaviour", "words"), [("silent", []), ("doorless", ["--check"]), ("foreign", []), ("foreign", ["--check"])]
+)
+def test_code_4_is_a_host_that_cannot_be_understood(partyctl: Cli, behaviour: str, words: list[str]) -> None:
     with FakeHost(partyctl.runtime / "p", behaviour):
-        assert partyctl("status", "--party", "p", "--check").returncode == 4
-        assert partyctl("status", "--party", "p").returncode == 4
+        assert partyctl("status", "--party", "p", *words).returncode == 4
 
 
 def test_code_4_is_a_lock_that_cannot_be_read(partyctl: Cli) -> None:
