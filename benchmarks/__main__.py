@@ -5,7 +5,15 @@ import subprocess
 import sys
 from typing import Final
 
-BENCHMARKS: Final = ("broker", "hostile", "worker_spawn", "supervised_turn", "protocol_checks", "local_run")
+BENCHMARKS: Final = (
+    "broker",
+    "hostile",
+    "worker_spawn",
+    "supervised_turn",
+    "protocol_checks",
+    "local_run",
+    "remote_run",
+)
 
 
 def main() -> int:

@@ -6,6 +6,9 @@ Every public name is found here and imported when it is first used, so that the 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from partyctl.serving import Remote as Remote
+    from partyctl.serving import aserve as aserve
+    from partyctl.serving import serve as serve
     from partyctl.session import Session as Session
     from partyctl_actors.errors import AllowanceExceeded as AllowanceExceeded
     from partyctl_actors.errors import Cancelled as Cancelled
@@ -104,6 +107,7 @@ _PARTICIPANTS = (
     "Policy Script Seat Terminal View fallback metered model replies retrying traced"
 )
 _HOMES = {
+    "partyctl.serving": "Remote aserve serve",
     "partyctl.session": "Session",
     "partyctl_actors.errors": _ACTORS_ERRORS,
     "partyctl_actors.journals": "Decision Journal JsonlJournal MemoryJournal Record SqliteJournal",

@@ -22,7 +22,7 @@ from partyctl_actors.participants.interface import Player
 from partyctl_actors.protocol import Protocol, Role
 from partyctl_actors.remote import Deputy, Served
 from partyctl_broker.endpoint import ipc_path
-from partyctl_broker.errors import AddressTaken, BusError, BusTimeout, KeyRefused
+from partyctl_broker.errors import AddressTaken, BusError, BusTimeout, HelloRefused, KeyRefused
 from partyctl_broker.keys import decode_z85
 from partyctl_broker.peer import ZmqBus
 from partyctl_broker.port import Bus
@@ -35,6 +35,9 @@ RETURN_LIMIT: Final = 5.0
 
 RETRY: Final = 0.5
 """Seconds between two attempts to come back to a broker."""
+
+NEW_BROKER: Final = 3
+"""Attempts until a broker that does not know a key is believed."""
 
 _log = logging.getLogger("partyctl.serving")
 
@@ -84,6 +87,11 @@ class Access:
             BusTimeout: no broker answered in time.
         """
         whoever = self.name if self.url.startswith("ipc://") else principal(self.name)
+        for _ in range(NEW_BROKER - 1):
+            # One that was only just started is told of the keys in a moment.
+            with contextlib.suppress(HelloRefused):
+                return await ZmqBus.connect(self.url, whoever, self.secret, timeout=CONNECT_LIMIT)
+            await asyncio.sleep(RETRY)
         return await ZmqBus.connect(self.url, whoever, self.secret, timeout=CONNECT_LIMIT)
 
 
@@ -206,7 +214,7 @@ async def _serve_once(served: Served, access: Access, address: str) -> None:
         deadline = asyncio.get_running_loop().time() + RETURN_LIMIT
         while served.mailbox is None:
             try:
-                served.mailbox = await bus.open(address, served)
+                served.opened(await bus.open(address, served))
             except AddressTaken:
                 if asyncio.get_running_loop().time() > deadline:
                     raise

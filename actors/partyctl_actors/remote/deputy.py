@@ -82,6 +82,7 @@ class Deputy(BasePlayer):
         self._stopped: asyncio.Event | None = None
         self._keeper: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
+        self._is_leaving = self._is_over = False
 
     # --- what the role actor here tells ---
 
@@ -125,14 +126,17 @@ class Deputy(BasePlayer):
 
     async def close(self) -> None:
         """See `Player.close`."""
-        keeper, self._keeper = self._keeper, None
+        self._is_over = True
+        keeper = self._keeper
         if self._joined and self._mailbox is not None:
             self._tell()
             # One that cannot even be told this hears that the run is gone.
             with contextlib.suppress(BusError):
                 self._mailbox.send(self._peer, messages.encode(messages.End()))
         if keeper is not None:
-            keeper.cancel()
+            # One that is leaving the bus must not be interrupted in it.
+            if not self._is_leaving:
+                keeper.cancel()
             await asyncio.wait({keeper})
 
     # --- keeping somebody there ---
@@ -146,14 +150,15 @@ class Deputy(BasePlayer):
         self._keep()
 
     def _keep(self) -> None:
-        if self._keeper is None and self._failure is None:
+        if self._keeper is None and self._failure is None and not self._is_over:
             name = f"deputy of {self._seat.role} in run {self._seat.run_id}"
             self._keeper = asyncio.get_running_loop().create_task(self._stay(), name=name)
 
     async def _stay(self) -> None:
         """Hold a mailbox, and in it a role that has joined, until cancelled or the role has failed."""
         wait = RETRY_FIRST
-        while self._failure is None:
+        while self._failure is None and not self._is_over:
+            self._is_leaving = False
             try:
                 async with self._connect() as bus:
                     self._lost = ""
@@ -162,6 +167,7 @@ class Deputy(BasePlayer):
                     try:
                         await self._invite_and_tell(self._mailbox)
                     finally:
+                        self._is_leaving = True
                         self._mailbox.close()
                         self._mailbox = None
             except _FOR_GOOD as error:
@@ -169,6 +175,7 @@ class Deputy(BasePlayer):
             except BusError as error:
                 self._absent(str(error))
                 self._lose_patience()
+                self._is_leaving = False
                 await asyncio.sleep(wait)
                 wait = min(2 * wait, RETRY_LAST)
 

@@ -32,7 +32,7 @@ LOADED = 16
 
 
 class Served:
-    """The receiver of a mailbox at which a role can be had. `mailbox` is set once that is open.
+    """The receiver of a mailbox at which a role can be had. It is told by `opened` once that is open.
 
     Args:
         role: the role.
@@ -55,6 +55,14 @@ class Served:
         self._workers = workers
         self._loaded: dict[str, Protocol] = {}
         self._plays: dict[str, _Play] = {}
+        self._early: list[Letter] = []
+
+    def opened(self, mailbox: Mailbox) -> None:
+        """Its mailbox is open."""
+        self.mailbox = mailbox
+        early, self._early = self._early, []
+        for letter in early:
+            self.letter(letter)
 
     @property
     def runs(self) -> list[str]:
@@ -73,6 +81,10 @@ class Served:
 
     def letter(self, letter: Letter) -> None:
         """See `Receiver`."""
+        if self.mailbox is None:
+            # A letter may be here before whoever opens the mailbox has it in hand.
+            self._early.append(letter)
+            return
         if letter.correlation != INVITING:
             play = self._plays.get(letter.source)
             if play is not None:

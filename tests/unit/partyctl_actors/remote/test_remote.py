@@ -57,7 +57,7 @@ class World:
 
     async def serve(self, participant: Participant, protocol: Protocol | None = None) -> Served:
         self.served = Served(B, participant, protocol=protocol, workers=None)
-        self.served.mailbox = await self.bus.open(PLACE, self.served)
+        self.served.opened(await self.bus.open(PLACE, self.served))
         return self.served
 
     async def die(self) -> None:
@@ -352,6 +352,19 @@ def test_only_the_address_of_the_role_in_a_run_may_invite(
         (failed,) = caller.heard
         assert isinstance(failed, messages.Failed)
         assert text in failed.text
+
+    jumping(test())
+
+
+def test_an_invitation_that_comes_while_the_place_is_opened_is_not_lost() -> None:
+    async def test() -> None:
+        world = World()
+        served = Served(B, Function(Asked()), protocol=None, workers=None)
+        mailbox = await world.bus.open(PLACE, served)
+        run = start(world)
+        await asyncio.sleep(5)
+        served.opened(mailbox)
+        assert said(await run.result()) == SAID
 
     jumping(test())
 
