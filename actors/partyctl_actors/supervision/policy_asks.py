@@ -40,7 +40,11 @@ def is_closed(config: PolicyConfig, state: SessionState, event: Event) -> bool:
 
 
 def refusing(refusal: Refusal) -> Callable[[PolicyConfig, SessionState, Event], Transition]:
-    return lambda config, state, event: (state, [Refuse(refusal)])
+    def act(config: PolicyConfig, state: SessionState, event: Event) -> Transition:
+        return state, [Refuse(refusal)]
+
+    act.__name__ = f"refuse_{refusal}"
+    return act
 
 
 def demands_another(config: PolicyConfig, state: SessionState, event: PrepareAsked) -> bool:

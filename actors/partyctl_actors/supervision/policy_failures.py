@@ -160,15 +160,18 @@ def is_overflow(config: PolicyConfig, state: SessionState, event: Failed) -> boo
 
 
 def forgetting(rule: Rule) -> Callable[[PolicyConfig, SessionState, Failed], Transition]:
-    return lambda config, state, event: forget(state, event.at, rule)
+    def fail_and_forget(config: PolicyConfig, state: SessionState, event: Failed) -> Transition:
+        return forget(state, event.at, rule)
+
+    return fail_and_forget
 
 
 def keeping(rule: Rule) -> Callable[[PolicyConfig, SessionState, Failed], Transition]:
-    def act(config: PolicyConfig, state: SessionState, event: Failed) -> Transition:
+    def fail_and_keep(config: PolicyConfig, state: SessionState, event: Failed) -> Transition:
         stalled, limited = _stalls(state, event), state.limited_until
         if event.outcome is Outcome.USAGE_LIMIT and event.resets_at is not None and math.isfinite(event.resets_at):
             limited = event.resets_at
         after, commands = give_up(config, state, event.at, Reason.FAILED, rule)
         return replace(after, stalled=stalled, limited_until=limited), commands
 
-    return act
+    return fail_and_keep

@@ -30,6 +30,9 @@ LIMIT = 60.0
 SET_UP = {"cd", "git", "make", "pip"}
 """Commands that change more than a test may; the makefile's targets are looked up, and `make demo` is carried out."""
 
+SHOWN = {"text", "mermaid"}
+"""Blocks that are only looked at."""
+
 DEMO = "partyctl run examples/review.py"
 _LIKE = doctest.OutputChecker()
 
@@ -46,7 +49,9 @@ class Reader:
     def follow(self, block: Block) -> None:
         if block.file is not None:
             (self._root / block.file).write_text(block.text, encoding="utf-8")
-        known = {"python": self._python, "toml": self._toml, "console": self._console, "text": lambda block: None}
+        known = {"python": self._python, "toml": self._toml, "console": self._console}
+        if block.language in SHOWN:
+            return
         known[block.language](block)
 
     def _python(self, block: Block) -> None:
@@ -121,7 +126,7 @@ def party() -> Iterator[Party]:
 
 @pytest.mark.timeout(300)
 def test_a_document_does_what_it_says(document: Document, request: pytest.FixtureRequest) -> None:
-    if all(block.language == "text" for block in document.blocks):
+    if all(block.language in SHOWN for block in document.blocks):
         return
     reader = Reader(request.getfixturevalue("party"))
     for block in document.blocks:
