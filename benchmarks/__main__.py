@@ -13,6 +13,7 @@ BENCHMARKS: Final = (
     "protocol_checks",
     "local_run",
     "remote_run",
+    "recorded_runs",
 )
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from partyctl_actors.errors import JournalError
 from partyctl_actors.journals.interface import Decision, Record
+from partyctl_base.ids import RandomIds
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
@@ -39,6 +40,10 @@ class Archive(ABC):
     @abstractmethod
     def open(self, run_id: str, protocol_id: str, *, about: Mapping[str, str] = NOTHING) -> Record:
         """See `Journal.open`; `about` is kept beside a record that is new."""
+
+    def new_id(self) -> str:
+        """An id for a new run."""
+        return RandomIds().new_id("run")
 
     @abstractmethod
     def runs(self) -> Sequence[Kept]:

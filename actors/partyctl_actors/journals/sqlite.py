@@ -21,6 +21,9 @@ from partyctl_actors.journals.shard import BUSY_LIMIT, Append, Connect, Connecti
 
 SHARDS = 16
 
+ROTATION = 256
+"""New runs after which a journal goes on with another shard, so that all are filled alike."""
+
 THREADS = 4
 """Threads for slow commits; syncs of several files at once cost a disk little more than one."""
 
@@ -64,6 +67,8 @@ class SqliteJournal(Archive):
             ) from error
         files = [self.path / f"runs-{number:02}.sqlite" for number in range(SHARDS)]
         self._commits = [Commits(Shard(file, connect, now), self._threads) for file in files]
+        self._new_ids = 0
+        self._home = 0
         self._pool: ThreadPoolExecutor | None = None
         self._guard = threading.Lock()
 
@@ -81,6 +86,20 @@ class SqliteJournal(Archive):
         commits = self._commits[shard_of(run_id)]
         owner, decisions = commits.do(lambda shard: _own(shard, wanted, take_over))
         return _SqliteRecord(commits, owner, decisions)
+
+    def new_id(self) -> str:
+        """An id for a new run, in the shard of those before it: runs at once of one process share their commits.
+
+        Another process most likely has another shard, so that they do not wait for each other.
+        """
+        with self._guard:
+            if self._new_ids % ROTATION == 0:
+                self._home = shard_of(super().new_id())
+            self._new_ids += 1
+            home = self._home
+        while shard_of(run_id := super().new_id()) != home:
+            pass
+        return run_id
 
     def runs(self) -> Sequence[Kept]:
         """See `Archive.runs`."""

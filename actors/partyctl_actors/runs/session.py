@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import ClassVar, TypeVar
 
 from partyctl_actors.errors import ConformanceError, ProjectionError, SessionError
-from partyctl_actors.journals import Journal
+from partyctl_actors.journals import Archive, Journal
 from partyctl_actors.participants.casting import Cast, checked_cast, missing_roles
 from partyctl_actors.participants.human import Human
 from partyctl_actors.participants.interface import Participant, WorkerSource
@@ -168,7 +169,9 @@ class Session:
         )
 
     def _execution(self, cast: Mapping[Role, Participant], feed: Feed | None = None) -> tuple[str, LocalRun]:
-        run_id = self.id if self.id is not None else RandomIds().new_id("run")
+        # A journal may know an id that suits it.
+        new_id = self.journal.new_id if isinstance(self.journal, Archive) else partial(RandomIds().new_id, "run")
+        run_id = self.id if self.id is not None else new_id()
         execution = LocalRun(
             self.protocol,
             cast,

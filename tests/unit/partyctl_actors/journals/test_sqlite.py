@@ -16,7 +16,7 @@ from fakes.synced_disk import SyncedDisk
 from partyctl_actors.errors import JournalError, ProtocolMismatch
 from partyctl_actors.journals import Decision, SqliteJournal
 from partyctl_actors.journals.shard import Connection, Rows
-from partyctl_actors.journals.sqlite import SHARDS, connect, shard_of
+from partyctl_actors.journals.sqlite import ROTATION, SHARDS, connect, shard_of
 
 RUNS = [f"run-{n}" for n in range(12)]
 
@@ -53,6 +53,15 @@ def test_files_are_for_their_owner_alone(journal: SqliteJournal) -> None:
 
 def test_runs_are_spread_over_the_shards() -> None:
     assert {shard_of(f"run-{n}") for n in range(400)} == set(range(SHARDS))
+
+
+def test_new_runs_share_a_shard_for_a_while_and_all_shards_get_their_turn(journal: SqliteJournal) -> None:
+    ids = [journal.new_id() for _ in range(2 * ROTATION)]
+    assert len(set(ids)) == 2 * ROTATION
+    for turn in (ids[:ROTATION], ids[ROTATION:]):
+        assert len({shard_of(run) for run in turn}) == 1
+    homes = {shard_of(SqliteJournal(journal.path).new_id()) for _ in range(200)}
+    assert len(homes) > SHARDS // 2
 
 
 # --- durable before it counts ---
@@ -111,7 +120,7 @@ def test_the_layer_sees_what_is_not_synced(tmp_path: Path, disk: SyncedDisk) -> 
     class Careless:
         def __init__(self, file: Path) -> None:
             self._connection = disk.connect(file)
-            self.close = self._connection.close
+            self.close, self.executemany = self._connection.close, self._connection.executemany
 
         def execute(self, sql: str, parameters: Sequence[Any] = (), /) -> Rows:
             return self._connection.execute(sql.replace("= FULL", "= OFF"), parameters)
@@ -161,9 +170,6 @@ def test_after_a_failed_commit_the_database_is_opened_anew_and_says_what_it_hold
     journal = SqliteJournal(tmp_path / "runs", connect=counting)
 
     async def test() -> None:
-        record, other = journal.open("r", "p"), journal.open("r", "p", take_over=True)
-        other.close()
-        record.close()
         record = journal.open("r", "p")
         first = record.append(decision(1))
         assert first is not None
