@@ -33,6 +33,7 @@ from partyctl_plugins.errors import (
     NoRunningTurnError,
     PluginError,
     PluginLoadError,
+    ProcessClosedError,
     ProviderCapabilityError,
     ProviderConflict,
     ProviderNotFound,
@@ -53,6 +54,15 @@ from partyctl_plugins.permissions import (
     NativePermissions,
     StdioMcpServer,
     mcp_servers,
+)
+from partyctl_plugins.processes import (
+    Executor,
+    HostExecutor,
+    Process,
+    ProcessExited,
+    StderrText,
+    StdoutText,
+    confine,
 )
 from partyctl_plugins.profile import (
     McpMechanism,
@@ -91,9 +101,11 @@ __all__ = [
     "CostSource",
     "Emit",
     "EventHandler",
+    "Executor",
     "FailureKind",
     "FileCheckpointStore",
     "GuardedEmit",
+    "HostExecutor",
     "HttpMcpServer",
     "IdAllocator",
     "InMemoryCheckpointStore",
@@ -105,6 +117,9 @@ __all__ = [
     "OutputSchema",
     "PluginError",
     "PluginLoadError",
+    "Process",
+    "ProcessClosedError",
+    "ProcessExited",
     "ProviderCapabilityError",
     "ProviderConflict",
     "ProviderNotFound",
@@ -120,7 +135,9 @@ __all__ = [
     "SessionResumeError",
     "SessionStateError",
     "SkillSummary",
+    "StderrText",
     "StdioMcpServer",
+    "StdoutText",
     "SteerableConversation",
     "StopSignal",
     "SystemClock",
@@ -135,6 +152,7 @@ __all__ = [
     "TurnResult",
     "TurnTicket",
     "TurnTimeoutError",
+    "confine",
     "normalized_usage",
 ]
 

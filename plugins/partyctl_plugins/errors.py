@@ -17,6 +17,7 @@
     │   ├── ProviderNotFound       no installed distribution provides this name             (caller)
     │   ├── ProviderConflict       several do                                               (machine)
     │   └── PluginLoadError        it could not be imported, or is no provider              (worker)
+    ├── ProcessClosedError         the command takes no input any more                      (provider)
     ├── CheckpointError            a checkpoint could not be kept or read back              (machine)
     └── RecordError                a record on a worker's channel is not one of ours        (worker)
 
@@ -262,6 +263,12 @@ class PluginLoadError(PluginError):
     def __init__(self, what: str, *, where: str = "", why: str = "", fix: str = "", detail: str = "") -> None:
         super().__init__(what, where=where, why=why, fix=fix)
         self.detail = detail
+
+
+class ProcessClosedError(AgentSessionError):
+    """The command has ended, its input is closed, or it leaves its input unread."""
+
+    whose = "provider"
 
 
 class CheckpointError(AgentSessionError):

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         ClockContract,
         ConfinementContract,
         ConversationContract,
+        ProcessContract,
         SteerableConversationContract,
         TransportContract,
     )
@@ -50,6 +51,7 @@ __all__ = [
     "FakeConversation",
     "FakeTransport",
     "FakeTurn",
+    "ProcessContract",
     "RecordingEventHandler",
     "Says",
     "Scene",

@@ -2,6 +2,7 @@
 
 from partyctl_plugins.testing.contracts.conversation import ConversationContract
 from partyctl_plugins.testing.contracts.means import CheckpointStoreContract, ClockContract, ConfinementContract
+from partyctl_plugins.testing.contracts.process import ProcessContract
 from partyctl_plugins.testing.contracts.steering import SteerableConversationContract
 from partyctl_plugins.testing.contracts.transport import TransportContract
 
@@ -10,6 +11,7 @@ __all__ = [
     "ClockContract",
     "ConfinementContract",
     "ConversationContract",
+    "ProcessContract",
     "SteerableConversationContract",
     "TransportContract",
 ]
