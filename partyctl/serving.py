@@ -2,7 +2,7 @@
 
 Both are peers of a broker by a key that `partyctl key add` made: `NAME:SECRET`. The one that serves waits at
 `session/NAME`, which its key may claim unless it was said otherwise; the one that runs sessions speaks for each role at
-`run/<id>/<Role>`, so its key needs `--claim 'run/*'`.
+`run/<id>/<Role>/deputy`, so its key needs `--claim 'run/*'`.
 """
 
 import asyncio

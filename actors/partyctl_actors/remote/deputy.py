@@ -30,7 +30,7 @@ from partyctl_actors.protocol.definition import definition
 from partyctl_actors.protocol.message import Message
 from partyctl_actors.remote.invitation import INVITING, Invitation
 from partyctl_actors.runs import messages
-from partyctl_actors.runs.addresses import role_address
+from partyctl_actors.runs.addresses import deputy_address
 from partyctl_actors.runs.verdict import reported
 from partyctl_actors.transcript import Envelope
 from partyctl_base.errors import PartyError
@@ -162,7 +162,7 @@ class Deputy(BasePlayer):
             try:
                 async with self._connect() as bus:
                     self._lost = ""
-                    self._mailbox = await bus.open(role_address(self._seat.run_id, self._seat.role), self)
+                    self._mailbox = await bus.open(deputy_address(self._seat.run_id, self._seat.role), self)
                     wait = RETRY_FIRST
                     try:
                         await self._invite_and_tell(self._mailbox)

@@ -1,7 +1,7 @@
 """A role that is served: waits to be invited into runs, and plays it in each with a player of its own.
 
-It plays by its own projection, with the role actor that plays roles everywhere. Only `run/<id>/<Role>` may invite, for
-the role that is served: the broker vouches for that address.
+It plays by its own projection, with the role actor that plays roles everywhere. Only `run/<id>/<Role>/deputy` may
+invite, for the role that is served: the broker vouches for that address.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from partyctl_actors.protocol.protocol import Protocol
 from partyctl_actors.protocol.role import Role
 from partyctl_actors.remote.invitation import INVITING, Invitation
 from partyctl_actors.runs import messages
-from partyctl_actors.runs.addresses import conductor_address, role_address
+from partyctl_actors.runs.addresses import conductor_address, deputy_address, role_address
 from partyctl_actors.runs.reports import report
 from partyctl_actors.runs.role_actor import RoleActor
 from partyctl_broker.errors import BusError
@@ -117,7 +117,7 @@ class Served:
     # --- runs ---
 
     def _begin(self, source: str, invitation: Invitation) -> None:
-        if invitation.role != self.role.name or source != role_address(invitation.run, self.role):
+        if invitation.role != self.role.name or source != deputy_address(invitation.run, self.role):
             raise ProtocolMismatch(
                 f"Here {self.role} is served",
                 where=source,

@@ -201,17 +201,43 @@ def test_serve_blocks_and_says_so_inside_a_loop(scene: Scene) -> None:
     asyncio.run(test())
 
 
+class Listening:
+    """A party that listens, and role B served from beyond this machine by a key of it."""
+
+    def __init__(self, party: Party, rounds: int) -> None:
+        (party.root / "party.toml").write_text('[listen]\nurl = "tcp://127.0.0.1:0"\n')
+        party.up("--nodes", "1")
+        self._keys = {}
+        for name, claims in (("B", ()), ("caller", ("--claim", "run/*"))):
+            done = party.run("key", "add", "--json", name, *claims)
+            assert done.returncode == 0, done.stderr
+            self._keys[name] = json.loads(done.stdout)
+        self.url = self._keys["B"]["endpoint"]
+        words = [self.url, self.key("B"), "B", str(party.root / "log"), str(rounds), "0"]
+        party.start(*words, program=str(PROGRAM))
+
+    def key(self, name: str) -> str:
+        return f"{name}:{self._keys[name]['secret']}"
+
+
 def test_a_role_from_beyond_this_machine_comes_in_by_a_key_of_the_party(party: Party) -> None:
-    (party.root / "party.toml").write_text('[listen]\nurl = "tcp://127.0.0.1:0"\n')
-    party.up("--nodes", "1")
-    keys = {}
-    for name, claims in (("B", ()), ("caller", ("--claim", "run/*"))):
-        done = party.run("key", "add", "--json", name, *claims)
-        assert done.returncode == 0, done.stderr
-        keys[name] = json.loads(done.stdout)
-    url = keys["B"]["endpoint"]
-    words = [url, f"B:{keys['B']['secret']}", "B", str(party.root / "log"), "3", "0"]
-    party.start(*words, program=str(PROGRAM))
-    far = ap.Remote("B", url=url, key=f"caller:{keys['caller']['secret']}")
+    listening = Listening(party, 3)
+    far = ap.Remote("B", url=listening.url, key=listening.key("caller"))
     cast = {role: far if role == B else Passing(3) for role in RING}
     assert ap.Session(ring, cast).run() == here(3)
+
+
+def test_a_run_on_a_node_has_a_role_elsewhere_too(party: Party) -> None:
+    listening = Listening(party, 2)
+    file = party.root / "session.py"
+    file.write_text(
+        "import partyctl as ap\n"
+        "from served_role import B, Passing, RING, ring\n"
+        f"far = ap.Remote('B', url={listening.url!r}, key={listening.key('caller')!r})\n"
+        "session = ap.Session(ring, {role: far if role == B else Passing(2) for role in RING})\n"
+    )
+    (party.root / "served_role.py").write_text(PROGRAM.read_text())
+    done = party.run("run", "session.py")
+    assert done.returncode == 0, done.stderr
+    assert "on node/0" in done.stderr
+    assert len(done.stdout.splitlines()) == len(here(2))

@@ -214,7 +214,7 @@ def test_a_bus_that_is_gone_for_good_is_replaced() -> None:
         old, world.bus = world.bus, LocalBus()
         await old.close()
         # A local bus does not say so.
-        world.deputies[0].gone("run/r/B", (), "the broker was away for too long")
+        world.deputies[0].gone("run/r/B/deputy", (), "the broker was away for too long")
         await world.serve(Function(Asked()))
         assert said(await run.result()) == SAID
         assert world.connected == 2
@@ -297,7 +297,7 @@ def test_a_run_whose_process_dies_is_left_by_the_role() -> None:
         world, hanging = World(), Hanging()
         served = await world.serve(hanging)
         caller = Caller()
-        mailbox = await world.bus.open("run/r/B", caller)
+        mailbox = await world.bus.open("run/r/B/deputy", caller)
         caller.invite(mailbox, "r")
         await asyncio.sleep(1)
         assert served.runs == ["r"]
@@ -331,10 +331,11 @@ class Caller:
 @pytest.mark.parametrize(
     ("source", "run", "role", "protocol", "text"),
     [
-        ("run/r/B", "other", "B", rally.id, "Here B is served"),
-        ("run/r/B", "r", "A", rally.id, "Here B is served"),
+        ("run/r/B/deputy", "other", "B", rally.id, "Here B is served"),
+        ("run/r/B/deputy", "r", "A", rally.id, "Here B is served"),
         ("desk/x", "r", "B", rally.id, "Here B is served"),
-        ("run/r/B", "r", "B", request_reply.id, "another protocol"),
+        ("run/r/B", "r", "B", rally.id, "Here B is served"),
+        ("run/r/B/deputy", "r", "B", request_reply.id, "another protocol"),
     ],
 )
 def test_only_the_address_of_the_role_in_a_run_may_invite(
@@ -374,7 +375,7 @@ def test_who_is_invited_again_begins_anew() -> None:
         world, hanging = World(), Hanging()
         served = await world.serve(hanging)
         caller = Caller()
-        mailbox = await world.bus.open("run/r/B", caller)
+        mailbox = await world.bus.open("run/r/B/deputy", caller)
         for _ in range(2):
             caller.invite(mailbox, "r")
             await asyncio.sleep(1)
