@@ -99,6 +99,10 @@ class LocalRun:
             if self._workers is not None:
                 await settled(self._workers.close(), self._limits.workers, f"the workers of run {self._run_id}")
 
+    def close(self) -> None:
+        """Let go of the record of a run that is never executed; `execute` does so by itself. Idempotent."""
+        self._conductor.close()
+
     def cancel(self, reason: str) -> None:
         """Stop the run; `execute` then raises `Cancelled`."""
         self._conductor.cancel(reason)

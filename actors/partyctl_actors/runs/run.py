@@ -28,7 +28,12 @@ class Run:
         self._task = asyncio.get_running_loop().create_task(execution.execute(), name=f"run {run_id}")
         # A failure is reported by `result`; one that nobody asks for is no warning at the end of the program.
         self._task.add_done_callback(lambda task: task.cancelled() or task.exception())
-        self._task.add_done_callback(lambda _: feed.close())
+        self._task.add_done_callback(lambda _: self._over())
+
+    def _over(self) -> None:
+        # A task that is cancelled before it began has closed nothing itself.
+        self._execution.close()
+        self._feed.close()
 
     @property
     def done(self) -> bool:

@@ -121,3 +121,14 @@ def test_of_two_processes_that_both_believe_they_own_a_run_one_writes_and_delive
     assert "taken over by another owner" in out
     recorded = SqliteJournal(place.directory / "runs").read("run-1")[1]
     assert [each.label for each in recorded] == [envelope.label for envelope in transcript]
+
+
+def test_processes_record_side_by_side_in_one_directory(place: Place) -> None:
+    runs = [f"run-{number}" for number in range(4)]
+    processes = [place.start(run) for run in runs]
+    expected = undisturbed(place.directory)
+    for process in processes:
+        out, _ = process.communicate(timeout=60)
+        assert out.partition(f"said {DECISIONS}\n")[2].rstrip("\n") == expected
+    kept = SqliteJournal(place.directory / "runs").runs()
+    assert {each.run: (each.decisions, each.ending) for each in kept} == dict.fromkeys(runs, (DECISIONS, "complete"))

@@ -13,7 +13,7 @@ from partyctl_actors.errors import JournalError, ProtocolMismatch, SessionError
 from partyctl_actors.journals import Archive, Decision, JsonlJournal, MemoryJournal, SqliteJournal
 from partyctl_actors.participants import Offer, Script
 from partyctl_actors.payloads import pack
-from partyctl_actors.protocol import Message, Protocol, Role, roles, send
+from partyctl_actors.protocol import Message, Protocol, Role, par, roles, send
 from partyctl_actors.runs import Session
 from partyctl_actors.transcript import Envelope
 
@@ -172,3 +172,34 @@ def test_a_third_role_that_was_told_nothing_yet_comes_along(journal: Archive) ->
             triangle, {role: Script([Ping()] if role == A else []) for role in triangle.roles}, journal=journal, id="x"
         ).run()
     assert journal.read("x")[0].decisions == 1
+
+
+def test_a_run_that_never_began_does_not_keep_its_record(journal: Archive) -> None:
+    async def test() -> None:
+        # Its task is cancelled with the loop, before its first step.
+        session(journal, Hanging()).start()
+
+    asyncio.run(test())
+    assert len(session(journal, answering(ANSWERS, [])).run()) == 6
+
+
+def test_branches_are_replayed_in_the_order_in_which_they_were_recorded(journal: Archive) -> None:
+    c, d = roles("C", "D")
+    branches = Protocol(
+        par([send(A, B, Ping), send(B, A, Pong)], [send(c, d, Ping), send(d, c, Pong)]), send(A, c, Stop)
+    )
+
+    def cast(*absent: Role) -> dict[Role, object]:
+        lines = {A: [Ping("1"), Stop()], B: [Pong("2")], c: [Ping("3")], d: [Pong("4")]}
+        return {role: Script([] if role in absent else said) for role, said in lines.items()}
+
+    for run, absent in (("ab", (d,)), ("cd", (B,)), ("neither", (B, d))):
+        with pytest.raises(SessionError, match="no line left"):
+            Session(branches, cast(*absent), journal=journal, id=run).run()  # type: ignore[arg-type]
+        recorded = journal.read(run)[1]
+        whole = Session(branches, cast(), journal=journal, id=run).run()  # type: ignore[arg-type]
+        assert [(e.sender.name, e.label) for e in whole][: len(recorded)] == [(d.sender, d.label) for d in recorded]
+        assert len(whole) == 5
+        for _ in range(30):
+            again = Session(branches, dict.fromkeys(branches.roles, Hanging()), journal=journal, id=run).run()
+            assert again == whole
