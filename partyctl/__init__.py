@@ -88,10 +88,42 @@ if TYPE_CHECKING:
     from partyctl_actors.runs import Transcript as Transcript
     from partyctl_actors.runs import watching as watching
     from partyctl_base.errors import PartyError as PartyError
+    from partyctl_plugins.contract import AgentSessionError as AgentSessionError
     from partyctl_plugins.contract import ApprovalPolicy as ApprovalPolicy
+    from partyctl_plugins.contract import Checkpoint as Checkpoint
+    from partyctl_plugins.contract import CheckpointError as CheckpointError
+    from partyctl_plugins.contract import CheckpointStore as CheckpointStore
+    from partyctl_plugins.contract import CliExitError as CliExitError
+    from partyctl_plugins.contract import Clock as Clock
+    from partyctl_plugins.contract import Continuity as Continuity
+    from partyctl_plugins.contract import ContinuityError as ContinuityError
+    from partyctl_plugins.contract import FailureKind as FailureKind
+    from partyctl_plugins.contract import FileCheckpointStore as FileCheckpointStore
+    from partyctl_plugins.contract import HttpMcpServer as HttpMcpServer
+    from partyctl_plugins.contract import IdAllocator as IdAllocator
+    from partyctl_plugins.contract import InMemoryCheckpointStore as InMemoryCheckpointStore
+    from partyctl_plugins.contract import NativeMode as NativeMode
     from partyctl_plugins.contract import NativePermissions as NativePermissions
+    from partyctl_plugins.contract import NoRunningTurnError as NoRunningTurnError
+    from partyctl_plugins.contract import OutputSchema as OutputSchema
+    from partyctl_plugins.contract import ProviderCapabilityError as ProviderCapabilityError
+    from partyctl_plugins.contract import ProviderUsage as ProviderUsage
+    from partyctl_plugins.contract import RandomIds as RandomIds
+    from partyctl_plugins.contract import RetryPolicy as RetryPolicy
+    from partyctl_plugins.contract import SessionResumeError as SessionResumeError
+    from partyctl_plugins.contract import SessionStateError as SessionStateError
+    from partyctl_plugins.contract import StdioMcpServer as StdioMcpServer
+    from partyctl_plugins.contract import StopSignal as StopSignal
+    from partyctl_plugins.contract import SystemClock as SystemClock
+    from partyctl_plugins.contract import TokenUsage as TokenUsage
     from partyctl_plugins.contract import TransportKind as TransportKind
+    from partyctl_plugins.contract import Turn as Turn
+    from partyctl_plugins.contract import TurnCancelledError as TurnCancelledError
+    from partyctl_plugins.contract import TurnFailedError as TurnFailedError
     from partyctl_plugins.contract import TurnRequest as TurnRequest
+    from partyctl_plugins.contract import TurnResult as TurnResult
+    from partyctl_plugins.contract import TurnTicket as TurnTicket
+    from partyctl_plugins.contract import TurnTimeoutError as TurnTimeoutError
 
 _ACTORS_ERRORS = (
     "AllowanceExceeded Cancelled ConformanceError ContentError DeadlineExceeded JournalError ModelError ModelNotFound "
@@ -106,6 +138,13 @@ _PARTICIPANTS = (
     "Agent Answer BasePlayer Desk Human HumanIo LanguageModel Machine ModelRequest Offer Participant Player "
     "Policy Script Seat Terminal View fallback metered model replies retrying traced"
 )
+_CONTRACT = (
+    "AgentSessionError ApprovalPolicy Checkpoint CheckpointError CheckpointStore CliExitError Clock Continuity "
+    "ContinuityError FailureKind FileCheckpointStore HttpMcpServer IdAllocator InMemoryCheckpointStore NativeMode "
+    "NativePermissions NoRunningTurnError OutputSchema ProviderCapabilityError ProviderUsage RandomIds RetryPolicy "
+    "SessionResumeError SessionStateError StdioMcpServer StopSignal SystemClock TokenUsage TransportKind Turn "
+    "TurnCancelledError TurnFailedError TurnRequest TurnResult TurnTicket TurnTimeoutError"
+)
 _HOMES = {
     "partyctl.serving": "Remote aserve serve",
     "partyctl.session": "Session",
@@ -115,7 +154,7 @@ _HOMES = {
     "partyctl_actors.protocol": _PROTOCOL,
     "partyctl_actors.runs": _RUNS,
     "partyctl_base.errors": "PartyError",
-    "partyctl_plugins.contract": "ApprovalPolicy NativePermissions TransportKind TurnRequest",
+    "partyctl_plugins.contract": _CONTRACT,
 }
 _PUBLIC = {name: module for module, names in _HOMES.items() for name in names.split()}
 
