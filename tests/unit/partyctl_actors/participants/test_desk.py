@@ -37,9 +37,13 @@ def test_two_runs_on_one_desk_do_not_lose_each_other() -> None:
     async def test() -> None:
         desk = Desk()
         first, second = await asked(desk, "1", EITHER), await asked(desk, "2", EITHER)
-        assert desk.offered == (Pong, Stop)
+        assert (desk.offered, desk.runs) == ((Pong, Stop), ("1", "2"))
+        with pytest.raises(SelectionError, match=r"Several runs ask for Pong.*1 or 2.*run="):
+            await desk.submit(Pong("for whom?"))
+        await desk.submit(Pong("for the second"), run="2")
+        with pytest.raises(SessionError, match=r"run 2.*answered already"):
+            await desk.submit(Pong("for the second, again"), run="2")
         await desk.submit(Pong("for the first"))
-        await desk.submit(Pong("for the second"))
         assert (await first, await second) == (Pong("for the first"), Pong("for the second"))
 
     jumping(test())
