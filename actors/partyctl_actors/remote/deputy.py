@@ -34,7 +34,15 @@ from partyctl_actors.runs.addresses import deputy_address
 from partyctl_actors.runs.verdict import reported
 from partyctl_actors.transcript import Envelope
 from partyctl_base.errors import PartyError
-from partyctl_broker.errors import AddressForbidden, BusClosed, BusError, BusFull, EndpointError, HelloRefused
+from partyctl_broker.errors import (
+    AddressForbidden,
+    BusClosed,
+    BusError,
+    BusFull,
+    EndpointError,
+    HelloRefused,
+    LetterRefused,
+)
 from partyctl_broker.port import Bus, Letter, Mailbox
 
 RETRY_FIRST: Final = 0.05
@@ -43,7 +51,7 @@ RETRY_LAST: Final = 1.0
 
 Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[Bus]]
 
-_FOR_GOOD = (AddressForbidden, EndpointError, HelloRefused)
+_FOR_GOOD = (AddressForbidden, EndpointError, HelloRefused, LetterRefused)
 
 
 @dataclass(slots=True)
@@ -226,6 +234,8 @@ class Deputy(BasePlayer):
                 question.is_told = True
         except BusFull:
             self._news.set()
+        except _FOR_GOOD as error:
+            self._fail(error)
         except BusError as error:
             self._absent(str(error))
 

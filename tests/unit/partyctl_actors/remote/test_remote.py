@@ -26,9 +26,10 @@ from partyctl_actors.remote import INVITING, Deputy, Invitation, Served
 from partyctl_actors.runs import Allowance, RoleFailed, Run, Session, messages
 from partyctl_actors.runs.messages import Malformed, encode
 from partyctl_actors.transcript import Envelope, Transcript
-from partyctl_broker.errors import BusTimeout, HelloRefused
+from partyctl_broker.errors import BusTimeout, HelloRefused, LetterRefused
 from partyctl_broker.local import LocalBus
 from partyctl_broker.port import Bus, Letter, Mailbox
+from partyctl_broker.wire import PAYLOAD_MAX
 
 PLACE = "session/b"
 
@@ -382,6 +383,19 @@ def test_who_is_invited_again_begins_anew() -> None:
         assert caller.heard == [messages.Join(rally.id)] * 2
         assert served.runs == ["r"]
         await served.close()
+
+    jumping(test())
+
+
+def test_a_message_that_fits_into_no_letter_ends_the_run_at_once() -> None:
+    async def test() -> None:
+        world = World()
+        await world.serve(Function(Asked()))
+        # There is room for the message, and not for what goes with it.
+        text = "x" * (PAYLOAD_MAX - 20)
+        with pytest.raises(LetterRefused):
+            await Session(rally, {A: Script([Ping(text)]), B: world}).arun()
+        assert asyncio.get_running_loop().time() < 5
 
     jumping(test())
 
