@@ -5,7 +5,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from partyctl.testing import Act, ConversationContract, Dies, Fails, Says, Scene, Stalls, Streams, TransportContract
+from partyctl.testing import (
+    Act,
+    ConversationContract,
+    Dies,
+    Fails,
+    InWorker,
+    Says,
+    Scene,
+    Stalls,
+    Streams,
+    TransportContract,
+)
+from partyctl.workers import WorkerTransport
 from partyctl_plugins.claude import ClaudeStreamTransport
 from partyctl_plugins.contract import (
     ApprovalPolicy,
@@ -63,6 +75,23 @@ class TestTransport(TransportContract):
 
     def make_transport(self) -> Transport:
         return ClaudeStreamTransport({"close_grace_s": 0.5}, environ=self.desk.environ)
+
+    def make_spec(self) -> ConversationSpec:
+        return ConversationSpec(str(self.desk.directory), NativePermissions.bypass(), ApprovalPolicy.DENY)
+
+    def make_gone(self) -> tuple[Transport, str]:
+        return self.make_transport(), "00000000-0000-0000-0000-000000000000"
+
+
+class TestTransportInAWorker(InWorker, TransportContract):
+    provider = "claude"
+
+    @pytest.fixture(autouse=True)
+    def _desk(self, desk: "Desk") -> None:
+        self.desk = desk
+
+    def make_transport(self) -> WorkerTransport:
+        return self._workers.transport("claude", options={"close_grace_s": 0.5}, env=self.desk.environ)
 
     def make_spec(self) -> ConversationSpec:
         return ConversationSpec(str(self.desk.directory), NativePermissions.bypass(), ApprovalPolicy.DENY)

@@ -16,7 +16,7 @@ from partyctl_plugins.contract import (
     TurnTimeoutError,
 )
 from partyctl_plugins.events import AssistantText, TurnInterrupted
-from partyctl_plugins.testing.contracts.stage import Stage
+from partyctl_plugins.testing.contracts.stage import Stage, Turning
 from partyctl_plugins.testing.scenes import Dies, Fails, Says, Stalls, Streams
 
 ODD = {
@@ -68,6 +68,14 @@ class ConversationContract(Stage):
     def test_a_large_prompt_is_taken(self) -> None:
         assert not self.ask(self.conversation(), prompt="x" * self.large + "\n" + self.prompt).interrupted
 
+    @pytest.mark.parametrize("mark", ["\udcff", "\x00", "\u2028", "-", "\ufeff"])
+    def test_an_odd_prompt_is_taken_or_refused_in_words(self, mark: str) -> None:
+        conversation = self.conversation()
+        try:
+            assert not self.ask(conversation, prompt=f"{mark}\n{self.prompt}").interrupted
+        except AgentSessionError:
+            assert not self.ask(conversation).interrupted
+
     def test_a_large_answer_arrives_whole(self) -> None:
         text = "answer " * (self.large // 7)
         assert self.scene(Says(text)).turn().text == text
@@ -112,6 +120,14 @@ class ConversationContract(Stage):
         assert turning.result().interrupted
         assert turning.events.count(TurnInterrupted()) == 1
         assert not scene.turn().interrupted
+
+    def test_a_handler_may_interrupt_its_own_turn(self) -> None:
+        scene = self.scene(Stalls(), Says("after"))
+        turning = Turning(
+            scene.conversation, scene.request(), self.limit, on_event=lambda event: scene.conversation.interrupt()
+        )
+        assert turning.result().interrupted
+        assert scene.turn().text == "after"
 
     # --- closing ---
 

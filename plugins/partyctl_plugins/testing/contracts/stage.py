@@ -1,7 +1,7 @@
 """What the contracts of conversations share: turns on a thread, and the end of everything that was opened."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import ClassVar, TypeVar
 
 import pytest
@@ -19,14 +19,22 @@ class Turning:
         conversation: where.
         request: what is asked.
         limit: seconds that nothing here takes.
+        on_event: called with each event, on the turn's thread.
 
     Attributes:
         events: those that came so far.
     """
 
-    def __init__(self, conversation: Conversation, request: TurnRequest, limit: float) -> None:
+    def __init__(
+        self,
+        conversation: Conversation,
+        request: TurnRequest,
+        limit: float,
+        on_event: Callable[[AgentEvent], object] = lambda event: None,
+    ) -> None:
         self.events: list[AgentEvent] = []
         self._limit = limit
+        self._on_event = on_event
         self._begun = threading.Event()
         self._result: TurnResult | None = None
         self._error: BaseException | None = None
@@ -58,6 +66,7 @@ class Turning:
     def _emit(self, event: AgentEvent) -> None:
         self.events.append(event)
         self._begun.set()
+        self._on_event(event)
 
 
 class Stage:
