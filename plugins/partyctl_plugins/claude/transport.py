@@ -27,6 +27,8 @@ PROFILE = ProviderProfile(
     auth_env_vars=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
     auth_files=(".claude/.credentials.json",),
     resume_state_paths=(".claude/projects",),
+    domains=("api.anthropic.com",),
+    version=("claude", "--version"),
 )
 
 
