@@ -15,9 +15,10 @@ from partyctl_actors.errors import JournalError
 from partyctl_actors.journals import refusals
 from partyctl_actors.journals.archive import NOTHING, Archive, Kept
 from partyctl_actors.journals.commits import Commits
+from partyctl_actors.journals.database import Connect, connect
 from partyctl_actors.journals.interface import Decision, Record
 from partyctl_actors.journals.locks import place_of
-from partyctl_actors.journals.shard import BUSY_LIMIT, Append, Connect, Connection, End, Owner, Shard, about_text
+from partyctl_actors.journals.shard import Append, End, Owner, Shard, about_text
 
 SHARDS = 16
 
@@ -26,14 +27,6 @@ ROTATION = 256
 
 THREADS = 4
 """Threads for slow commits; syncs of several files at once cost a disk little more than one."""
-
-
-def connect(file: Path) -> Connection:
-    """The connection that a shard has unless it is given another."""
-    # A run without such a journal does not pay for it.
-    import sqlite3
-
-    return sqlite3.connect(file, timeout=BUSY_LIMIT, isolation_level=None, check_same_thread=False)
 
 
 class SqliteJournal(Archive):

@@ -15,8 +15,8 @@ from fakes.synced_disk import SyncedDisk
 
 from partyctl_actors.errors import JournalError, ProtocolMismatch
 from partyctl_actors.journals import Decision, SqliteJournal
-from partyctl_actors.journals.shard import Connection, Rows
-from partyctl_actors.journals.sqlite import ROTATION, SHARDS, connect, shard_of
+from partyctl_actors.journals.database import Connection, Rows, connect
+from partyctl_actors.journals.sqlite import ROTATION, SHARDS, shard_of
 
 RUNS = [f"run-{n}" for n in range(12)]
 
