@@ -57,7 +57,8 @@ class CliProcess:
     @property
     def usable(self) -> bool:
         """Whether it lives and can be talked to."""
-        return not self._pump.ended.is_set() and not self._pump.broken
+        # Asked of the kernel: the pump may not have come to see a death yet.
+        return self._popen.poll() is None and not self._pump.ended.is_set() and not self._pump.broken
 
     @property
     def stderr(self) -> str:
