@@ -166,6 +166,8 @@ class Database:
                 connection.execute("BEGIN IMMEDIATE")
                 yield connection
             except JournalError:
+                # A refusal from within; closing takes back what was done before it.
+                self.abandon()
                 raise
             except Exception as error:
                 self.abandon()
