@@ -60,8 +60,9 @@ class Performance:
         self._tools = 0
         self._answer = script.Say(())
         self._exit_status: int | None = None
-        self._lock = threading.Lock()  # guards the three below
+        self._lock = threading.Lock()  # guards the four below
         self._messages: list[str] = []
+        self._unawaited = 0  # messages that came and that no step has waited for; such a step need not wait
         self._listens = True
         self._wake = StopSignal()
 
@@ -81,6 +82,7 @@ class Performance:
             if not self._listens:
                 raise NoRunningTurnError("the turn is finishing", where=self._id)
             self._messages.append(text)
+            self._unawaited += 1
             self._wake.set()
 
     def play(self, steps: Sequence[Step], place: str) -> TurnResult:
@@ -159,7 +161,8 @@ class Performance:
     def _await_steer(self) -> None:
         while True:
             with self._lock:
-                if self._messages or self._ears.is_set():
+                if self._unawaited or self._ears.is_set():
+                    self._unawaited = max(0, self._unawaited - 1)
                     return
                 self._wake = wake = StopSignal()
             self._wait(None, wake)

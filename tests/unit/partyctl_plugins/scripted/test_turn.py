@@ -148,6 +148,14 @@ class TestSteering:
         stage.play({"await_steer": True}, {"say": "done"}, timeout=60)
         assert SteerConsumed("go on") in stage.events
 
+    def test_one_that_came_before_it_is_waited_for_need_not_come_again(self, stage: Stage) -> None:
+        stage.clock.during = lambda: stage.performance.steer("early")
+        stage.play({"think": 1}, {"say": "between"}, {"await_steer": True}, {"say": "done"}, timeout=60)
+        assert stage.clock.waits == [1]
+        stage.clock.during = lambda: None
+        with pytest.raises(TurnTimeoutError):
+            stage.play({"await_steer": True}, timeout=60)
+
     def test_waiting_for_one_ends_by_an_interrupt_or_the_timeout(self, stage: Stage) -> None:
         stage.clock.during = lambda: stage.performance.interrupt()
         assert stage.play({"await_steer": True}, timeout=60).interrupted
