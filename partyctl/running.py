@@ -19,7 +19,7 @@ from partyctl.program import digest, import_program, session_in
 from partyctl.recorded import Noting, Origin, recorded
 from partyctl.session import Session
 from partyctl_actors.journals import Journal
-from partyctl_actors.runs import Delivered, Reported, RunEvent, watching
+from partyctl_actors.runs import Delivered, Reported, RunEvent, RunStarted, watching
 from partyctl_actors.supervision import WorkerStarted
 from partyctl_base.errors import PartyError
 from partyctl_base.ids import RandomIds
@@ -81,8 +81,6 @@ def run_here(
 
 async def _run(session: Session, journal: Journal, run: str, show: Show, advice: str) -> int:
     """Run it. `advice` is noted on an error that ends it after something was said."""
-    show({"event": "started", "run": run, "place": "in this process"})
-
     running = asyncio.current_task()
     assert running is not None
     unshown: list[Exception] = []
@@ -91,7 +89,9 @@ async def _run(session: Session, journal: Journal, run: str, show: Show, advice:
     def watch(event: RunEvent) -> None:
         nonlocal has_begun
         has_begun = has_begun or isinstance(event, Delivered)
-        told = event_map(event)
+        started: Map = {"event": "started", "run": run, "place": "in this process"}
+        # By now it is recorded: whoever is told that a run began can resume it.
+        told = started if isinstance(event, RunStarted) else event_map(event)
         if told is not None and not unshown:
             try:
                 show(told)

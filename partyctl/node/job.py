@@ -125,14 +125,15 @@ class Job:
         assert isinstance(allowance, dict)
         protocol = load(definition)
         self.roles = [role.name for role in protocol.roles]
-        self.state = "running"
-        self._tell({"event": "started", "run": self.order.run, "place": f"on {self._mailbox.address}"})
-        actors = [self._actor(protocol, role, agents) for role in protocol.roles if role.name in agents]
+        # Whoever is told that a run began can resume it.
         record = self._record(protocol.id)
         conductor = Conductor(
             protocol, self.order.run, allowance=Allowance(**allowance), record=record, on_event=self._seen
         )
         try:
+            self.state = "running"
+            self._tell({"event": "started", "run": self.order.run, "place": f"on {self._mailbox.address}"})
+            actors = [self._actor(protocol, role, agents) for role in protocol.roles if role.name in agents]
             return await self._played(host, conductor, actors)
         finally:
             conductor.close()

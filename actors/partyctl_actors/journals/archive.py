@@ -39,7 +39,7 @@ class Archive(ABC):
 
     @abstractmethod
     def open(self, run_id: str, protocol_id: str, *, about: Mapping[str, str] = NOTHING) -> Record:
-        """See `Journal.open`; `about` is kept beside a record that is new."""
+        """See `Journal.open`; `about` is kept beside a record that is new, and then the record survives from now on."""
 
     def new_id(self) -> str:
         """An id for a new run."""

@@ -179,6 +179,9 @@ class _SqliteRecord:
         return self._is_sound
 
 
+NO_NOTE = about_text(NOTHING)
+
+
 def shard_of(run_id: str) -> int:
     """Which database a run is in."""
     return crc32(run_id.encode("utf-8", "surrogatepass")) % SHARDS
@@ -199,6 +202,9 @@ def _own(shard: Shard, wanted: Owner, take_over: bool) -> tuple[Owner, Sequence[
                 known = _known(shard, wanted)
                 # Who takes a record over does not ask for the lock, so it may have happened meanwhile.
                 if (known or 0) == owner.epoch:
+                    if known is None and owner.about != NO_NOTE:
+                        # Whoever notes where a run is from will look for it there, whether anything was decided or not.
+                        shard.create(owner, ())
                     return owner, () if known is None else tuple(shard.decisions(wanted.run))
             except BaseException:
                 shard.locks.unlock(place)
