@@ -4,12 +4,10 @@ They are in `keys/` of the party's state directory (0700, files 0600): the publi
 the broker's own pair. A peer's secret key is told once, by whoever makes it, and kept nowhere here.
 """
 
-import contextlib
 import difflib
-from collections.abc import Iterator
 from typing import Final
 
-from partyctl_base.paths import PathError, state_directory
+from partyctl_base.paths import state_directory
 from partyctl_broker.errors import KeyRefused, LetterRefused
 from partyctl_broker.keys import KeyPair, KeyStore, KnownKey
 from partyctl_broker.wire import check_address
@@ -17,9 +15,6 @@ from partyctl_broker.wire import check_address
 PLACES: Final = ("desk", "session", "run")
 """The first parts of addresses that a key may claim. A node obeys whoever has an address below client/, and runs that
 are under way rely on node/: those two are the party's own, and so is whatever gets a name later."""
-
-_READS = 3
-"""A file that is revoked while the directory is read is missing; then it is read anew."""
 
 
 def default_claims(name: str) -> tuple[str, ...]:
@@ -75,60 +70,33 @@ class Keys:
         """Let a peer in; its pair, without a secret if the peer made it itself and gave its `public` key.
 
         Raises:
-            KeyRefused: the name, a claim or the public key cannot be used, or has been already.
-            PathError: it cannot be written.
+            KeyRefused: the name, a claim or the public key cannot be used or has been already, or it cannot be written.
         """
         for claim in set(claims) - set(default_claims(name)):  # of a name that is none, the store says so
             check_claim(claim)
-        with self._at_work():
-            for other in self._read():
-                if public and other.public == public:
-                    fix = f"partyctl key revoke {other.name}"
-                    raise KeyRefused("this public key is known", where=name, why=f"{other.name} has it", fix=fix)
-            return self._store.add(name, claims, public)
+        return self._store.add(name, claims, public)
 
     def known(self) -> dict[str, KnownKey]:
         """All peers that are let in, by name.
 
         Raises:
-            KeyRefused: a file of the directory is no key file.
-            PathError: it cannot be read.
+            KeyRefused: a file of the directory is no key file, or cannot be read.
         """
-        with self._at_work():
-            # A copy of its file under another name must not outlive the revocation of a key.
-            return {key.name: key for key in self._read() if (self.directory / f"{key.name}.key").exists()}
+        # A copy of its file under another name must not outlive the revocation of a key.
+        return {key.name: key for key in self._store.known() if (self.directory / f"{key.name}.key").exists()}
 
     def revoke(self, name: str) -> None:
         """Let a peer in no more.
 
         Raises:
-            KeyRefused: nobody of that name is known.
-            PathError: it cannot be removed.
+            KeyRefused: nobody of that name is known, or it cannot be removed.
         """
-        with self._at_work():
-            self._store.revoke(name)
+        self._store.revoke(name)
 
     def broker(self) -> KeyPair:
         """The broker's own pair; made when it is first asked for.
 
         Raises:
-            KeyRefused: its file holds something else.
-            PathError: it cannot be read or written.
+            KeyRefused: its file holds something else, or cannot be read or written.
         """
-        with self._at_work():
-            return self._store.broker()
-
-    def _read(self) -> list[KnownKey]:
-        for _ in range(_READS - 1):
-            with contextlib.suppress(FileNotFoundError):
-                return self._store.known()
-        return self._store.known()
-
-    @contextlib.contextmanager
-    def _at_work(self) -> Iterator[None]:
-        try:
-            yield
-        except (OSError, UnicodeDecodeError) as error:
-            why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            fix = "Make room, or make the directory readable and writable for you"
-            raise PathError("the keys cannot be read or written", where=str(self.directory), why=why, fix=fix) from None
+        return self._store.broker()

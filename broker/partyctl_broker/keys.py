@@ -148,14 +148,18 @@ class KeyStore:
         return pair
 
     def known(self) -> list[KnownKey]:
-        """All peers that are let in, by name.
+        """All peers that are let in, by name. One that is revoked meanwhile is not among them.
 
         Raises:
             KeyRefused: a file of the directory is no key file, or cannot be read; names it.
         """
         with _named(self._directory):
             paths = sorted(self._directory.glob("*.key"))
-        return [KnownKey.decode(_read(path), str(path)) for path in paths]
+        found: list[KnownKey] = []
+        for path in paths:
+            with contextlib.suppress(FileNotFoundError):
+                found.append(KnownKey.decode(_read(path), str(path)))
+        return found
 
     def revoke(self, name: str) -> None:
         """Let a peer in no more.
@@ -245,12 +249,10 @@ def _named(path: Path) -> Iterator[None]:
 
 
 def _read(path: Path) -> str:
-    """The text of a key file."""
+    """The text of a key file; FileNotFoundError if it is gone."""
     try:
         with _named(path):
             return path.read_text(encoding="utf-8")
-    except FileNotFoundError as error:
-        raise KeyRefused("a key file is gone", where=str(path), fix="Try again") from error
     except UnicodeDecodeError as error:
         raise KeyRefused(
             "this is no key file", where=str(path), why="it is not UTF-8 text", fix="Move it away, or revoke it"

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from partyctl.keys import PLACES, Keys, check_claim, default_claims, principal
-from partyctl_base.paths import PathError
 from partyctl_broker.errors import KeyRefused
 from partyctl_broker.keys import new_pair
 
@@ -109,13 +108,13 @@ def test_what_cannot_be_read_at_all_is_said_with_its_directory(keys: Keys, conte
         path.mkdir()
     else:
         path.write_bytes(content)
-    with pytest.raises(PathError, match=str(keys.directory)):
+    with pytest.raises(KeyRefused, match=str(keys.directory)):
         keys.known()
 
 
 def test_a_place_that_cannot_be_written_is_said(keys: Keys) -> None:
     keys.directory.write_text("in the way")
-    with pytest.raises(PathError, match="keys"):
+    with pytest.raises(KeyRefused, match="keys"):
         keys.add("laptop", ("desk/a",))
-    with pytest.raises(PathError, match="keys"):
+    with pytest.raises(KeyRefused, match="keys"):
         keys.broker()
