@@ -6,6 +6,7 @@ Every public name is found here and imported when it is first used, so that the 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from partyctl.agent import Agent as Agent
     from partyctl.serving import Remote as Remote
     from partyctl.serving import aserve as aserve
     from partyctl.serving import serve as serve
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from partyctl_actors.journals import MemoryJournal as MemoryJournal
     from partyctl_actors.journals import Record as Record
     from partyctl_actors.journals import SqliteJournal as SqliteJournal
-    from partyctl_actors.participants import Agent as Agent
     from partyctl_actors.participants import Answer as Answer
     from partyctl_actors.participants import BasePlayer as BasePlayer
     from partyctl_actors.participants import Desk as Desk
@@ -87,6 +87,7 @@ if TYPE_CHECKING:
     from partyctl_actors.runs import Run as Run
     from partyctl_actors.runs import Transcript as Transcript
     from partyctl_actors.runs import watching as watching
+    from partyctl_actors.supervision.agent_session import AgentSession as AgentSession
     from partyctl_base.errors import PartyError as PartyError
     from partyctl_plugins.contract import AgentSessionError as AgentSessionError
     from partyctl_plugins.contract import ApprovalPolicy as ApprovalPolicy
@@ -120,6 +121,7 @@ if TYPE_CHECKING:
     from partyctl_plugins.contract import Turn as Turn
     from partyctl_plugins.contract import TurnCancelledError as TurnCancelledError
     from partyctl_plugins.contract import TurnFailedError as TurnFailedError
+    from partyctl_plugins.contract import TurnLostError as TurnLostError
     from partyctl_plugins.contract import TurnRequest as TurnRequest
     from partyctl_plugins.contract import TurnResult as TurnResult
     from partyctl_plugins.contract import TurnTicket as TurnTicket
@@ -135,7 +137,7 @@ _PROTOCOL = (
 )
 _RUNS = "Allowance Envelope JsonLinesTracer MemoryTracer OpenTelemetryTracer QueueTracer Run Transcript watching"
 _PARTICIPANTS = (
-    "Agent Answer BasePlayer Desk Human HumanIo LanguageModel Machine ModelRequest Offer Participant Player "
+    "Answer BasePlayer Desk Human HumanIo LanguageModel Machine ModelRequest Offer Participant Player "
     "Policy Script Seat Terminal View fallback metered model replies retrying traced"
 )
 _CONTRACT = (
@@ -143,9 +145,10 @@ _CONTRACT = (
     "ContinuityError FailureKind FileCheckpointStore HttpMcpServer IdAllocator InMemoryCheckpointStore NativeMode "
     "NativePermissions NoRunningTurnError OutputSchema ProviderCapabilityError ProviderUsage RandomIds RetryPolicy "
     "SessionResumeError SessionStateError StdioMcpServer StopSignal SystemClock TokenUsage TransportKind Turn "
-    "TurnCancelledError TurnFailedError TurnRequest TurnResult TurnTicket TurnTimeoutError"
+    "TurnCancelledError TurnFailedError TurnLostError TurnRequest TurnResult TurnTicket TurnTimeoutError"
 )
 _HOMES = {
+    "partyctl.agent": "Agent",
     "partyctl.serving": "Remote aserve serve",
     "partyctl.session": "Session",
     "partyctl_actors.errors": _ACTORS_ERRORS,
@@ -154,6 +157,7 @@ _HOMES = {
     "partyctl_actors.protocol": _PROTOCOL,
     "partyctl_actors.runs": _RUNS,
     "partyctl_base.errors": "PartyError",
+    "partyctl_actors.supervision.agent_session": "AgentSession",
     "partyctl_plugins.contract": _CONTRACT,
 }
 _PUBLIC = {name: module for module, names in _HOMES.items() for name in names.split()}

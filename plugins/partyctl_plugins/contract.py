@@ -43,6 +43,7 @@ from partyctl_plugins.errors import (
     SessionStateError,
     TurnCancelledError,
     TurnFailedError,
+    TurnLostError,
     TurnTimeoutError,
 )
 from partyctl_plugins.events import AgentEvent, EventHandler
@@ -148,6 +149,7 @@ __all__ = [
     "Turn",
     "TurnCancelledError",
     "TurnFailedError",
+    "TurnLostError",
     "TurnRequest",
     "TurnResult",
     "TurnTicket",

@@ -7,6 +7,7 @@
     │   └── NoRunningTurnError     there is no turn to act on                               (caller)
     ├── ContinuityError            the session does not hold the conversation demanded      (caller)
     ├── TurnCancelledError         the turn was cancelled before the provider was asked     (caller)
+    ├── TurnLostError              the worker's world is gone; the outcome may be unknown   (machine)
     ├── TurnTimeoutError           the turn ran longer than the request allowed             (provider)
     ├── TurnFailedError            the provider failed the turn; `kind` says how            (provider)
     │   └── CliExitError           the provider's command ended in the middle of it         (provider)
@@ -87,6 +88,30 @@ class TurnCancelledError(AgentSessionError):
     """The turn was cancelled before the provider was asked."""
 
     whose = "caller"
+
+
+class TurnLostError(AgentSessionError):
+    """Launcher or host are gone, and the turn with them. It is never begun again by itself.
+
+    Args:
+        turn_id: the turn.
+        in_flight: whether the provider had been asked, so that the outcome is unknown; if not, it was not started.
+    """
+
+    whose = "machine"
+    wire_fields: ClassVar[tuple[str, ...]] = ("turn_id", "in_flight")
+    turn_id: str
+    in_flight: bool
+
+    def __init__(self, turn_id: str, in_flight: bool, *, why: str = "") -> None:
+        super().__init__(
+            "a turn was lost in flight: its outcome is unknown" if in_flight else "a turn was lost before it started",
+            where=turn_id,
+            why=why,
+            fix="Look what it has done before it is asked again" if in_flight else "Run it again",
+        )
+        self.turn_id = turn_id
+        self.in_flight = in_flight
 
 
 class TurnTimeoutError(AgentSessionError):

@@ -188,9 +188,11 @@ class Turn:
         continuity: what became of the conversation it was prepared for.
         turn_id: its name, that of its ticket.
         conversation_id: where it ran; kept when that conversation was retired afterwards.
+        forced: it was interrupted and the provider did not obey: its process was ended, and there is no answer.
     """
 
     result: TurnResult
     continuity: Continuity
     turn_id: str
     conversation_id: str | None = None
+    forced: bool = False

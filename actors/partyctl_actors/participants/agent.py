@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, TypeAlias, overload
+from typing import TYPE_CHECKING, ClassVar, TypeAlias, overload
 
 from partyctl_actors.participants.conformity import Checked
 from partyctl_actors.participants.interface import Player, Seat
@@ -14,12 +14,17 @@ from partyctl_actors.participants.models import LanguageModel, Memory
 if TYPE_CHECKING:
     from partyctl_actors.protocol.protocol import Protocol
     from partyctl_actors.protocol.role import Role
+    from partyctl_actors.supervision.agent_session import AgentSession
+    from partyctl_actors.supervision.hired import Grounds
     from partyctl_base.clock import Clock
     from partyctl_base.ids import IdAllocator
     from partyctl_plugins.contract import (
         ApprovalPolicy,
+        CheckpointStore,
         EventHandler,
+        McpServer,
         NativePermissions,
+        ProviderUsage,
         RetryPolicy,
         Transport,
         TransportKind,
@@ -48,16 +53,20 @@ class Agent:
         options: the provider's own options.
         confinement: the confinement of its worker, by name; omitted, the default.
         env: environment variables for it.
-        executor, clock, ids: where its commands run, its time and its ids, in the caller's process.
+        executor, clock, ids: where its commands run, its time and its ids. With any of them, or a `Transport`, its
+            sessions stay in the caller's process: no worker, no confinement.
         retry: how long to wait before a transient failure is tried again.
-        event_handlers: called with every event of its turns.
+        event_handlers: told every event of its sessions' turns, in order, on the thread that runs the turn.
         repair: how many more times it is asked after an answer that could not be used.
         memory: what a model is shown of the past; omitted, everything.
 
     Raises:
         TypeError: the source is none of these, or an argument belongs to the other kind of source.
-        ValueError: `repair` is negative.
+        ValueError: `repair` is negative, or a `Transport` is given what belongs to a provider's name.
     """
+
+    grounds: ClassVar[Grounds | None] = None
+    """Where sessions of its class have their workers; None where there are none."""
 
     @overload
     def __init__(
@@ -144,6 +153,45 @@ class Agent:
 
         return ProviderPlayer(self, seat)
 
+    def session(
+        self,
+        cwd: StrPath | None = None,
+        *,
+        mcp_servers: Sequence[McpServer] = (),
+        reasoning_effort: str | None = None,
+        checkpoints: CheckpointStore | None = None,
+        checkpoint_key: str | None = None,
+        idle_release_after: float | None = None,
+        resume_id: str | None = None,
+        previous_usage: ProviderUsage | None = None,
+    ) -> AgentSession:
+        """A conversation with the agent that goes on across failures. Close it, or use it as a context manager.
+
+        Args:
+            cwd: the agent's working directory; omitted, that of the agent, else the caller's.
+            mcp_servers: tool servers of its conversations.
+            reasoning_effort: the provider's word for it.
+            checkpoints, checkpoint_key: where, and under which name, its conversation is kept across processes.
+            idle_release_after: seconds after which an idle connection is closed when the next turn is prepared.
+            resume_id: the conversation to begin with; wins over a checkpoint.
+            previous_usage: the last usage reported there.
+
+        Raises:
+            TypeError: a language model is behind the agent; it has no conversations.
+            ValueError: a store without a key, or a key without a store.
+            PluginError: the provider is not installed, or its plugin could not be loaded.
+            CheckpointError: the checkpoint cannot be read.
+            ConfinementRefused: the confinement asked for cannot be enforced here.
+        """
+        # Not at the top, as in `bind`.
+        from partyctl_actors.participants.sessions import begin
+
+        return begin(
+            self, cwd, mcp_servers=tuple(mcp_servers), reasoning_effort=reasoning_effort, checkpoints=checkpoints,
+            checkpoint_key=checkpoint_key, idle_release_after=idle_release_after, resume_id=resume_id,
+            previous_usage=previous_usage,
+        )  # fmt: skip
+
     def __repr__(self) -> str:
         return f"Agent({self.source!r})"
 
@@ -161,6 +209,10 @@ class Agent:
             return
         if not isinstance(self.source, str) and not _is_transport(self.source):
             raise TypeError(f"Agent(source) is a provider's name, a Transport or a LanguageModel, not {self.source!r}")
+        if not isinstance(self.source, str):
+            belong = ("executor", "confinement", "env", "transport", "options")
+            for name in (name for name in belong if getattr(self, name)):
+                raise ValueError(f"Agent({name}=...) belongs to a provider's name; a Transport brings its own")
         if self.source == "":
             raise ValueError("Agent(source) names a provider; it is empty")
         missing = [name for name in ("permissions", "approvals") if getattr(self, name) is None]

@@ -13,14 +13,12 @@ from partyctl_actors.errors import ContentError, SelectionError, SessionError
 from partyctl_actors.participants import answers
 from partyctl_actors.participants.interface import Offer, Seat
 from partyctl_actors.participants.prompts import again, form, told
+from partyctl_actors.participants.sessions import worker_plan
 from partyctl_actors.protocol.message import Message
 from partyctl_actors.supervision import Supervisor, WorkerPlan, WorkerStarted
 from partyctl_actors.transcript import Envelope
 from partyctl_base.ids import RandomIds
-from partyctl_confinement.environment import WORKER_ALLOW, scrubbed
-from partyctl_confinement.policy import resolve as resolve_confinement
-from partyctl_plugins import manager
-from partyctl_plugins.contract import ConversationSpec, TransportKind, TurnRequest, TurnResult
+from partyctl_plugins.contract import ConversationSpec, TurnRequest, TurnResult
 
 if TYPE_CHECKING:
     from partyctl_actors.participants.agent import Agent
@@ -139,15 +137,6 @@ def _worker_plan(agent: Agent, seat: Seat) -> WorkerPlan:
         )
     assert agent.permissions is not None
     assert agent.approvals is not None
-    resolve_confinement(agent.confinement)
-    provider = manager.resolve(agent.provider)
     cwd = os.path.abspath(agent.cwd or os.getcwd())
-    return WorkerPlan(
-        provider=provider,
-        kind=agent.transport or TransportKind.STREAM,
-        spec=ConversationSpec(cwd, agent.permissions, agent.approvals, model=agent.model),
-        options=agent.options,
-        env=scrubbed(os.environ, WORKER_ALLOW) | dict(agent.env or {}),
-        offered=dict(os.environ),
-        labels={"role": seat.role.name, "run": seat.run_id, "provider": provider.name},
-    )
+    spec = ConversationSpec(cwd, agent.permissions, agent.approvals, model=agent.model)
+    return worker_plan(agent, spec, {"role": seat.role.name, "run": seat.run_id})

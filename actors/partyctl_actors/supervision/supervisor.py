@@ -11,15 +11,29 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from partyctl_actors.supervision.plan import SupervisorLimits, WorkerPlan
 from partyctl_base.channel import ChannelClosed
 from partyctl_confinement.client import ExitNotice, Hired, LauncherClient
 from partyctl_plugins import records
-from partyctl_plugins.contract import CliExitError, PluginLoadError, TurnFailedError, TurnRequest, TurnResult
-from partyctl_plugins.errors import AgentSessionError, RecordError, SessionStateError, TurnTimeoutError
+from partyctl_plugins.contract import (
+    CliExitError,
+    ConversationSpec,
+    PluginLoadError,
+    ProviderProfile,
+    TurnFailedError,
+    TurnRequest,
+    TurnResult,
+)
+from partyctl_plugins.errors import (
+    AgentSessionError,
+    NoRunningTurnError,
+    RecordError,
+    SessionStateError,
+    TurnTimeoutError,
+)
 from partyctl_plugins.events import AgentEvent
 
 _log = logging.getLogger("partyctl.supervision")
@@ -41,10 +55,13 @@ class Supervisor:
         plan: which worker.
         on_event: told of every event of a turn, on the loop; what it raises is logged.
         limits: how long each step may take.
+        pace: awaited before each report is taken, so that a worker is slowed down to those who listen to it.
 
     Attributes:
         conversation_id: the provider's conversation, once it has a name.
-        state: closed, starting, loading, opening, idle, busy, abandoned, failed or closing.
+        profile: what the provider can do, once it is loaded.
+        state: closed, starting, loading, loaded, opening, idle, busy, abandoned, failed or closing.
+        notice: how the worker ended, None while nobody knows.
     """
 
     def __init__(
@@ -53,18 +70,23 @@ class Supervisor:
         plan: WorkerPlan,
         on_event: Callable[[AgentEvent], None],
         limits: SupervisorLimits = USUAL_LIMITS,
+        pace: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._launcher = launcher
         self._plan = plan
         self._on_event = on_event
         self._limits = limits
+        self._pace = pace
         self._hired: Hired | None = None
         self._listener: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._answer: asyncio.Future[records.Report] | None = None
         self._turn_id: str | None = None
         self._loss: AgentSessionError | None = None
+        self._steers: dict[str, asyncio.Future[records.Steered]] = {}
         self.conversation_id: str | None = None
+        self.profile: ProviderProfile | None = None
+        self.notice: ExitNotice | None = None
         self.state = "closed"
 
     @property
@@ -84,15 +106,37 @@ class Supervisor:
             ConfinementError: no worker could be started.
             SessionStateError: it was opened before.
         """
+        await self.load(on_hired)
+        await self.converse()
+
+    async def load(self, on_hired: Callable[[int, str], None] | None = None) -> ProviderProfile:
+        """The first half of `open`: hire a worker and load the plugin; what the provider can do."""
         if self.state != "closed" or self._closing is not None:
             raise SessionStateError(f"a session cannot be opened while it is {self.state}")
         try:
-            await self._open(on_hired)
+            return await self._load(on_hired)
         except BaseException:
             self._become("failed")
             raise
 
-    async def _open(self, on_hired: Callable[[int, str], None] | None) -> None:
+    async def converse(self, spec: ConversationSpec | None = None, limit: float | None = None) -> None:
+        """The second half of `open`: open the conversation.
+
+        Args:
+            spec: what with; that of the plan if omitted.
+            limit: how long it may take, in seconds; that of the supervisor's limits if omitted.
+        """
+        if self._loss is not None:
+            raise self._loss
+        if self.state != "loaded":
+            raise SessionStateError(f"a conversation cannot be opened while the session is {self.state}")
+        try:
+            await self._converse(spec or self._plan.spec, self._limits.open if limit is None else limit)
+        except BaseException:
+            self._become("failed")
+            raise
+
+    async def _load(self, on_hired: Callable[[int, str], None] | None) -> ProviderProfile:
         self.state = "starting"
         plan = self._plan
         name = f"{plan.labels.get('role', '')} {plan.provider.name}".strip()
@@ -107,10 +151,16 @@ class Supervisor:
         self._become("loading")
         load = records.Load(plan.provider, plan.spec.cwd, plan.kind, plan.env, plan.options)
         loaded = await self._ask(load, records.Loaded, self._limits.load, "load")
+        self.profile = loaded.profile
+        self._become("loaded")
+        return loaded.profile
+
+    async def _converse(self, spec: ConversationSpec, limit: float) -> None:
+        assert self.profile is not None
         self._become("opening")
-        wanted = loaded.profile.auth_env_vars
-        env = {key: value for key, value in plan.offered.items() if key in wanted}
-        opened = await self._ask(records.Open(plan.spec, env), records.Opened, self._limits.open, "open")
+        wanted = self.profile.auth_env_vars
+        env = {key: value for key, value in self._plan.offered.items() if key in wanted}
+        opened = await self._ask(records.Open(spec, env), records.Opened, limit, "open")
         self.conversation_id = opened.conversation_id
         self._become("idle")
 
@@ -152,6 +202,27 @@ class Supervisor:
         except TimeoutError:
             await self._kill()
 
+    async def steer(self, turn_id: str, steer_id: str, text: str) -> None:
+        """Send a message into the turn of this id.
+
+        Raises:
+            NoRunningTurnError: that turn does not run, or the worker is gone.
+            AgentSessionError: the conversation did not take it.
+        """
+        if self._turn_id != turn_id or self._loss is not None:
+            raise NoRunningTurnError("the turn to steer does not run", where=turn_id)
+        answer = self._steers[steer_id] = asyncio.get_running_loop().create_future()
+        try:
+            async with asyncio.timeout(self._limits.interrupt):
+                await self._send(records.Steer(turn_id, steer_id, text))
+                refusal = (await answer).exception()
+        except TimeoutError:
+            raise TurnTimeoutError(self._limits.interrupt, where="steer", why="the provider did not take it") from None
+        finally:
+            del self._steers[steer_id]
+        if refusal is not None:
+            raise refusal
+
     async def close(self) -> None:
         """Close the conversation and end the worker and everything it started. Idempotent.
 
@@ -177,6 +248,7 @@ class Supervisor:
             _, late = await asyncio.wait((self._listener,), timeout=self._limits.kill)
             for listener in late:
                 listener.cancel()
+                self._fail(CliExitError((self._plan.provider.name,), None, message="nobody knows how the worker ended"))
         self._hired, self.state = None, "closed"
 
     # --- asking the worker ---
@@ -209,6 +281,7 @@ class Supervisor:
             await self._kill()
             report = await coming
         if isinstance(report, records.Failed):
+            self.conversation_id = report.conversation_id or self.conversation_id
             raise report.exception()
         if not isinstance(report, answer):
             await self._kill()
@@ -231,22 +304,33 @@ class Supervisor:
     # --- hearing it ---
 
     async def _listen(self, hired: Hired) -> None:
-        while (received := await hired.channel.receive()) is not None:
+        while True:
+            if self._pace is not None:
+                await self._pace()
+            received = await hired.channel.receive()
+            if received is None:
+                break
             for fd in received.fds:
                 os.close(fd)
             try:
                 self._hear(records.decode_report(received.data))
             except AgentSessionError as error:
                 self._fail(error)
-                await hired.kill()
+                self.notice = await hired.kill()
                 return
-        self._fail(self._lost(await hired.exited()))
+        self.notice = await hired.exited()
+        self._fail(self._lost(self.notice))
 
     def _hear(self, report: records.Report) -> None:
         if isinstance(report, records.Event):
             # Those of a turn that was abandoned concern nobody any more.
             if report.turn_id == self._turn_id:
                 self._watched(report.event)
+            return
+        if isinstance(report, records.Steered):
+            steer = self._steers.get(report.steer_id)
+            if steer is not None and not steer.done():
+                steer.set_result(report)
             return
         if isinstance(report, records.Result) and self.state == "busy" and report.turn_id != self._turn_id:
             raise RecordError("a worker reported the result of another turn", why=report.turn_id[:100])
@@ -267,6 +351,9 @@ class Supervisor:
             self._answer.set_exception(self._loss)
             # Nobody may be waiting any more; then the error is not an unheard one.
             self._answer.exception()
+        for steer in self._steers.values():
+            if not steer.done():
+                steer.set_exception(NoRunningTurnError("the worker ended before it took the message"))
 
     def _become(self, state: str) -> None:
         if self.state not in ("failed", "closing", "closed"):
@@ -278,7 +365,7 @@ class Supervisor:
         where = f"provider {provider.name!r} of {provider.package}, worker pid {notice.pid}"
         message = f"the worker ended while its session was {self.state}"
         why = "\n".join(part for part in (notice.describe(), tail) if part)
-        if self.state in ("starting", "loading"):
+        if self.state in ("starting", "loading", "loaded"):
             return PluginLoadError(message, where=where, why=why, detail=tail)
         returncode = -notice.signal if notice.signal else notice.status
         return CliExitError((provider.name,), returncode, stderr=tail, message=message, where=where, why=why)

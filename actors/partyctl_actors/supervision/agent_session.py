@@ -1,0 +1,562 @@
+"""One logical conversation with a provider, across all its failures: what callers have in their hands.
+
+`SessionPolicy` decides; this carries out. Whatever changes the state is a step of the policy under one lock; what a
+step tells to do is done outside of it, except that an interrupt is passed on within, so that it meets the turn that it
+was decided about or none. The thread that calls `run` opens, runs and waits; all other calls only begin something.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from types import TracebackType
+from typing import Self, TypeAlias
+
+from partyctl_actors.supervision import endings, policy_commands, policy_events
+from partyctl_actors.supervision.engine import Connection, Engine
+from partyctl_actors.supervision.off_loop import off_loop
+from partyctl_actors.supervision.plan import SupervisorLimits
+from partyctl_actors.supervision.policy import SessionPolicy
+from partyctl_actors.supervision.policy_commands import Command, Decided, Execute, Fail, Finish, Open, Wait
+from partyctl_actors.supervision.policy_config import PolicyConfig
+from partyctl_actors.supervision.policy_events import Event, Failed, Found, Lost, Opened, Outcome, Phase, Waited
+from partyctl_actors.supervision.turn_log import TurnLog
+from partyctl_actors.supervision.turn_notes import TurnNotes
+from partyctl_base.clock import Clock, StopSignal
+from partyctl_base.ids import IdAllocator
+from partyctl_plugins.checks import check_filled, check_instance, check_seconds
+from partyctl_plugins.contract import (
+    AgentEvent,
+    Checkpoint,
+    CheckpointStore,
+    ConversationSpec,
+    EventHandler,
+    ProviderUsage,
+    RetryPolicy,
+    SessionStateError,
+    Turn,
+    TurnRequest,
+    TurnResult,
+    TurnTicket,
+    TurnTimeoutError,
+)
+from partyctl_plugins.events import TurnInterrupted
+
+_log = logging.getLogger("partyctl.supervision")
+
+Tell: TypeAlias = Callable[[AgentEvent], None]
+Last: TypeAlias = Open | Execute | Wait | Finish | Fail
+
+
+@dataclass(frozen=True, slots=True)
+class SessionParts:
+    """What an agent session is made of; `Agent.session` puts it together.
+
+    Attributes:
+        engine: opens connections; closed with the session.
+        spec: what each of its conversations is opened with, but for the id.
+        clock: what it waits by, and measures deadlines.
+        ids: who names turns.
+        retry: when transient failures are tried again.
+        handlers: told every event of its turns, in order.
+        checkpoints: where it keeps its conversation. checkpoint_key: under which name.
+        idle_release_after: seconds after which an idle connection is closed.
+        resume_id: the conversation to begin with; wins over a checkpoint. previous_usage: its last usage.
+        limits: how long opening, interrupting and closing may take.
+        log: where intents, outcomes and the state are kept.
+        on_decided: told every decision of the policy.
+    """
+
+    engine: Engine
+    spec: ConversationSpec
+    clock: Clock
+    ids: IdAllocator
+    retry: RetryPolicy
+    handlers: Sequence[EventHandler] = ()
+    checkpoints: CheckpointStore | None = None
+    checkpoint_key: str | None = None
+    idle_release_after: float | None = None
+    resume_id: str | None = None
+    previous_usage: ProviderUsage | None = None
+    limits: SupervisorLimits = field(default_factory=SupervisorLimits)
+    log: TurnLog | None = None
+    on_decided: Callable[[Decided], None] | None = None
+
+    def config(self) -> PolicyConfig:
+        """What the policy goes by."""
+        profile = self.engine.profile
+        return PolicyConfig(
+            self.retry, profile.renewal, profile.supports_resume, profile.supports_steer, self.idle_release_after
+        )
+
+    def beginning(self) -> Checkpoint | None:
+        """Where the session begins."""
+        if self.resume_id is not None:
+            return Checkpoint(self.resume_id, self.previous_usage)
+        if self.checkpoints is None or self.checkpoint_key is None:
+            return None
+        return self.checkpoints.load(self.checkpoint_key)
+
+
+class _Running:
+    """The turn that is carried out by a thread now.
+
+    Args:
+        ticket: its reservation.
+        deadline: when it must be over, on the session's clock; None for never. seconds: the same as it was given.
+        tell: hands an event to the handlers, on the thread that they belong to.
+    """
+
+    def __init__(self, ticket: TurnTicket, deadline: float | None, seconds: float | None, tell: Tell) -> None:
+        self.ticket = ticket
+        self.deadline = deadline
+        self.seconds = seconds
+        self.tell = tell
+        self.stop = StopSignal()
+        self.result: TurnResult | None = None
+        self.error: Exception | None = None
+        self.loss = ""
+
+    def left(self, now: float) -> float | None:
+        """Seconds until its deadline, None without one."""
+        return None if self.deadline is None else self.deadline - now
+
+    def late(self) -> TurnTimeoutError:
+        """What it raises once its deadline has passed, or would pass in the next wait."""
+        error = TurnTimeoutError(self.seconds or 0.0, where=self.ticket.turn_id, why="its deadline covers all retries")
+        error.__cause__ = self.error
+        return error
+
+    def request(self, left: float | None) -> TurnRequest:
+        """Its request, limited to what is left of its deadline."""
+        request = self.ticket.request
+        if left is None or (request.timeout is not None and request.timeout <= left):
+            return request
+        return replace(request, timeout=left)
+
+
+class AgentSession:
+    """One logical conversation with a provider; made by `Agent.session`. Usable from any thread; a context manager.
+
+    A turn is prepared, which names it before anything runs, and then run by its ticket. One turn runs at a time.
+    """
+
+    def __init__(self, parts: SessionParts) -> None:
+        if (parts.checkpoints is None) != (parts.checkpoint_key is None):
+            raise ValueError("checkpoints and checkpoint_key belong together: give both or neither")
+        self._parts = parts
+        self._clock = parts.clock
+        self._engine = parts.engine
+        self._policy = SessionPolicy(parts.config())
+        self._lock = threading.RLock()
+        self._usage: dict[str, ProviderUsage] = {}
+        self._connections: dict[int, Connection] = {}
+        self._running: _Running | None = None
+        self._ticket: TurnTicket | None = None
+        self._let_go = False
+        self._notes = TurnNotes(parts.log)
+        self._left_over: list[Command] = []
+        found = self._notes.recover()
+        begin = parts.beginning() if found is None else None
+        self._state = found or self._policy.begin(None if begin is None else begin.conversation_id)
+        if begin is not None and begin.usage is not None and self._state.conversation_id:
+            self._usage[begin.conversation_id] = begin.usage
+        if found is not None:
+            self._restore()
+
+    @property
+    def conversation_id(self) -> str | None:
+        """Where the next turn continues; None for a fresh conversation, as after a reset."""
+        return self._state.conversation_id
+
+    @property
+    def last_turn_conversation_id(self) -> str | None:
+        """Where the last turn ran; a reset keeps it."""
+        return self._state.last_turn_conversation_id
+
+    def prepare_turn(
+        self, request: TurnRequest, *, expect_conversation: str | None = None, pin: bool = False
+    ) -> TurnTicket:
+        """Reserve a turn. It takes the place of one that was prepared before and has not run.
+
+        Args:
+            request: what will be asked.
+            expect_conversation: the conversation that the session must hold, and keep.
+            pin: keep the conversation it holds, whatever happens.
+
+        Raises:
+            ContinuityError: the session holds another conversation than the expected one.
+            SessionStateError: a turn is running, or the session is closed.
+        """
+        check_instance("request", request, TurnRequest)
+        if expect_conversation is not None:
+            check_filled("expect_conversation", expect_conversation)
+        self._notice_deaths()
+        self._drop_left_over()
+        turn_id = self._parts.ids.new_id("turn")
+        with self._lock:
+            commands = self._step(
+                policy_events.PrepareAsked(self._clock.monotonic(), turn_id, expect_conversation, bool(pin))
+            )
+            endings.raise_refused(commands)
+            (prepared,) = (each for each in commands if isinstance(each, policy_commands.Prepared))
+            ticket = TurnTicket(turn_id, request, prepared.expected_conversation, prepared.strict, prepared.pinned)
+            self._ticket = ticket
+        self._carry_out(commands)
+        return ticket
+
+    def run(self, ticket: TurnTicket, *, deadline: float | None = None) -> Turn:
+        """Run a prepared turn, on this thread, through whatever retries it takes.
+
+        Args:
+            ticket: that of the newest `prepare_turn`. It runs once, and so do all its copies together.
+            deadline: seconds within which the turn must be over, with all its retries; None for no limit.
+
+        Raises:
+            SessionStateError: the ticket is stale, was run before or was altered, or the session is closed.
+            TurnCancelledError: the turn was interrupted before the provider was asked.
+            TurnFailedError: the provider failed it, and no rule of recovery helped.
+            TurnTimeoutError: it took longer than its request or the deadline allows.
+            ContinuityError: a strict or pinned turn was, or would be, answered in another conversation.
+            TurnLostError: whoever starts workers is gone.
+        """
+        return self._run(ticket, deadline, self._tell)
+
+    async def arun(self, ticket: TurnTicket, *, deadline: float | None = None) -> Turn:
+        """`run`, for an event loop: handlers are called on it. Cancelling it interrupts the turn."""
+        return await off_loop(
+            lambda on_loop: self._run(ticket, deadline, lambda event: on_loop(lambda: self._tell(event))),
+            stop=lambda: self.interrupt(ticket),
+        )
+
+    def interrupt(self, ticket: TurnTicket | None = None) -> None:
+        """End a turn. Returns at once; from any thread.
+
+        Args:
+            ticket: which: a turn that runs or waits is ended, a prepared one is cancelled, and one that has ended or
+                was superseded is left alone, and so is the turn after it. None: whichever runs.
+        """
+        asked = policy_events.InterruptAsked(self._clock.monotonic(), None if ticket is None else ticket.turn_id)
+        with self._lock:
+            commands = self._step(asked)
+            self._pass_on_interrupt(commands)
+        self._report(commands)
+
+    def steer(self, text: str) -> None:
+        """Send a message into the running turn, from any thread. What becomes of it is told by events.
+
+        Raises:
+            ProviderCapabilityError: the provider takes none.
+            NoRunningTurnError: no turn runs, or it is between attempts or about to end.
+        """
+        check_filled("text", text)
+        with self._lock:
+            endings.raise_refused(self._step(policy_events.SteerAsked(self._clock.monotonic())))
+            connection = self._connections[self._state.connection or 0]
+        connection.steer(text)
+
+    def release(self) -> None:
+        """Close the connection and keep the conversation, which the next turn reopens. Nothing happens in a turn."""
+        with self._lock:
+            commands = self._step(policy_events.ReleaseAsked(self._clock.monotonic()))
+        self._carry_out(commands)
+
+    def adopt(self, conversation_id: str, *, previous_usage: ProviderUsage | None = None) -> bool:
+        """Offer a conversation to go on with.
+
+        Args:
+            conversation_id: the provider's id of it.
+            previous_usage: the last usage reported there.
+
+        Returns:
+            Whether it was taken: not if the session holds newer history, a turn is prepared or running, the session
+            is closed, or the provider cannot resume.
+        """
+        with self._lock:
+            commands = self._step(policy_events.AdoptAsked(self._clock.monotonic(), conversation_id))
+            accepted = any(isinstance(each, policy_commands.AdoptVerdict) and each.accepted for each in commands)
+            if accepted and previous_usage is not None:
+                self._usage[conversation_id] = previous_usage
+        return accepted
+
+    def close(self) -> None:
+        """End the running turn, the connection, and the worker behind it. Idempotent; from any thread."""
+        with self._lock:
+            commands = self._step(policy_events.CloseAsked(self._clock.monotonic()))
+            self._pass_on_interrupt(commands)
+            first, self._let_go = not self._let_go, True
+        self._carry_out(commands)
+        if first:
+            self._engine.close()
+
+    async def arelease(self) -> None:
+        """`release`, for an event loop."""
+        await off_loop(lambda _on_loop: self.release())
+
+    async def aclose(self) -> None:
+        """`close`, for an event loop."""
+        await off_loop(lambda _on_loop: self.close())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    # --- the thread that runs the turn ---
+
+    def _run(self, ticket: TurnTicket, deadline: float | None, tell: Tell) -> Turn:
+        check_instance("ticket", ticket, TurnTicket)
+        check_seconds("deadline", deadline)
+        self._notice_deaths()
+        running, commands = self._begun(ticket, deadline, tell)
+        try:
+            if self._running is running:
+                self._notes.intend(ticket, self._state)
+            end = self._to_its_end(running, commands)
+        except BaseException as error:
+            self._broke(running, error)
+            raise
+        return self._ended(running, end)
+
+    def _begun(self, ticket: TurnTicket, deadline: float | None, tell: Tell) -> tuple[_Running, list[Command]]:
+        now = self._clock.monotonic()
+        until = None if deadline is None else now + deadline
+        with self._lock:
+            held = self._ticket
+            if held is not None and ticket.turn_id == held.turn_id and ticket != held:
+                raise SessionStateError("the ticket was altered", where=ticket.turn_id, fix="Prepare another turn")
+            turn = self._state.turn
+            if self._left_over and turn is not None and turn.turn_id == ticket.turn_id:
+                commands, self._left_over = self._left_over, []
+            else:
+                commands = self._step(policy_events.RunAsked(now, ticket.turn_id))
+            endings.raise_refused(commands)
+            running = _Running(ticket, until, deadline, tell)
+            if self._state.phase is not Phase.IDLE:
+                self._running = running
+        return running, commands
+
+    def _to_its_end(self, running: _Running, commands: list[Command]) -> Finish | Fail:
+        while True:
+            last = self._carry_out(commands)
+            if isinstance(last, Finish | Fail):
+                return last
+            assert last is not None, "the policy leaves no turn without an end"
+            if isinstance(last, Wait):
+                event: Event = self._wait(running, last)
+            elif isinstance(last, Open):
+                event = self._open(running, last)
+            else:
+                event = self._execute(running, last.serial)
+            with self._lock:
+                commands = self._step(event)
+                going_on = self._running is running
+            if going_on:
+                self._notes.moved(self._state)
+
+    def _open(self, running: _Running, command: Open) -> Event:
+        spec, held = self._parts.spec, command.conversation_id
+        spec = replace(spec, resume_id=held, previous_usage=self._usage.get(held) if held else None)
+        left, limit = running.left(self._clock.monotonic()), self._parts.limits.open
+        if left is not None and left <= 0:
+            return self._too_late(running, command.serial)
+        try:
+            connection = self._engine.open(spec, running.stop, limit if left is None else min(left, limit))
+            conversation_id = connection.conversation_id
+        except Exception as error:
+            return self._failed(running, command.serial, error, "open")
+        with self._lock:
+            self._connections[command.serial] = connection
+        return Opened(self._clock.monotonic(), command.serial, conversation_id)
+
+    def _execute(self, running: _Running, serial: int) -> Event:
+        connection = self._connections[self._state.connection or 0]
+        left = running.left(self._clock.monotonic())
+        if left is not None and left <= 0:
+            return self._too_late(running, serial)
+        watch = endings.Watch()
+
+        def emit(event: AgentEvent) -> None:
+            watch.note(event)
+            running.tell(event)
+
+        try:
+            result = connection.turn(running.ticket.turn_id, running.request(left), emit, running.stop)
+            ran_in = result.session_id or connection.conversation_id
+        except Exception as error:
+            return self._failed(running, serial, error, "turn", connection, watch)
+        running.result = result
+        if ran_in and not result.interrupted:
+            self._usage[ran_in] = result.usage
+        return policy_events.Succeeded(
+            self._clock.monotonic(), serial, ran_in, result.usage.tokens.input_tokens, result.duration_ms,
+            result.interrupted,
+        )  # fmt: skip
+
+    def _wait(self, running: _Running, command: Wait) -> Event:
+        left = running.left(self._clock.monotonic())
+        if left is not None and command.seconds >= left:
+            running.error = running.late()
+            return Waited(self._clock.monotonic(), command.serial, stopped=True)
+        stopped = self._clock.wait(command.seconds, running.stop)
+        return Waited(self._clock.monotonic(), command.serial, stopped)
+
+    def _too_late(self, running: _Running, serial: int) -> Failed:
+        running.error = running.late()
+        return Failed(self._clock.monotonic(), serial, Outcome.TIMEOUT, cause=str(running.error))
+
+    def _failed(
+        self, running: _Running, serial: int, raised: Exception, doing: str, connection: Connection | None = None,
+        watch: endings.Watch | None = None,
+    ) -> Failed | Lost:  # fmt: skip
+        error = endings.own(raised, doing)
+        running.error = error
+        named = None if connection is None else connection.conversation_id
+        died = connection is not None and not connection.alive
+        event = endings.happened(
+            error, self._clock.monotonic(), serial, named, watch, died, self._engine.predecessor_dead
+        )
+        running.loss = event.cause
+        return event
+
+    def _ended(self, running: _Running, end: Finish | Fail) -> Turn:
+        with self._lock:
+            held = self._state.conversation_id
+            self._usage = {each: usage for each, usage in self._usage.items() if each == held}
+        if isinstance(end, Fail):
+            error = endings.raised(end, running.error, running.loss)
+            self._notes.failed(running.ticket, error, self._state)
+            raise error
+        result = running.result
+        if end.forced or result is None:
+            result = TurnResult(session_id=end.conversation_id, interrupted=True)
+            running.tell(TurnInterrupted())
+        turn = Turn(result, end.continuity, end.turn_id, end.conversation_id, end.forced)
+        self._notes.finished(turn, self._state)
+        return turn
+
+    def _broke(self, running: _Running, error: BaseException) -> None:
+        """What is no provider's failure ends the turn, so that the session is left ready for the next one."""
+        with self._lock:
+            if self._running is not running:
+                return
+            named = next((each.conversation_id for each in self._connections.values()), None)
+            commands = self._step(policy_events.Broke(self._clock.monotonic(), named, repr(error)))
+        self._carry_out(commands)
+        self._notes.failed(running.ticket, error, self._state)
+
+    # --- any thread ---
+
+    def _restore(self) -> None:
+        """Go on where another session with this log was. A turn that waited then goes on when its ticket is run."""
+        commands = self._step(policy_events.Restored(self._clock.monotonic(), Found.GONE))
+        self._left_over = [command for command in commands if isinstance(command, Wait)]
+        self._report(commands)
+
+    def _drop_left_over(self) -> None:
+        """Nobody goes on with the turn that waited: it is over."""
+        with self._lock:
+            waits, self._left_over = self._left_over, []
+            for wait in waits:
+                assert isinstance(wait, Wait)
+                self._step(Waited(self._clock.monotonic(), wait.serial, stopped=True))
+
+    def _step(self, event: Event) -> list[Command]:
+        with self._lock:
+            self._state, commands = self._policy.step(self._state, event)
+            if self._state.phase in (Phase.IDLE, Phase.PREPARED):
+                self._running = None
+            return commands
+
+    def _carry_out(self, commands: list[Command]) -> Last | None:
+        """Do what can be done at once; the command that is left, which ends the turn or is yet to be answered."""
+        self._report(commands)
+        last: Last | None = None
+        for command in commands:
+            if isinstance(command, policy_commands.CloseConversation):
+                self._hang_up(command.connection)
+            elif isinstance(command, policy_commands.SaveCheckpoint):
+                self._keep(command.conversation_id)
+            elif isinstance(command, policy_commands.ClearCheckpoint):
+                self._keep(None)
+            elif isinstance(command, Open | Execute | Wait | Finish | Fail):
+                last = command
+        with self._lock:
+            turn = self._state.turn
+            needed = {self._state.connection, None if turn is None else turn.serial}
+            left = [serial for serial in self._connections if serial not in needed]
+        for serial in left:
+            self._hang_up(serial)
+        return last
+
+    def _hang_up(self, serial: int) -> None:
+        with self._lock:
+            connection = self._connections.pop(serial, None)
+        if connection is not None:
+            connection.close()
+
+    def _keep(self, conversation_id: str | None) -> None:
+        """Keep the checkpoint, or clear it. A store that raises takes nothing from the turn."""
+        store, key = self._parts.checkpoints, self._parts.checkpoint_key
+        if store is None or key is None:
+            return
+        try:
+            if conversation_id is None:
+                store.clear(key)
+            else:
+                store.save(key, Checkpoint(conversation_id, self._usage.get(conversation_id)))
+        except Exception:
+            _log.exception("The checkpoint %r could not be kept; the session goes on without", key)
+
+    def _pass_on_interrupt(self, commands: list[Command]) -> None:
+        running = self._running
+        if running is None or not any(isinstance(each, policy_commands.Interrupt) for each in commands):
+            return
+        running.stop.set()
+        self._engine.abandon()
+        for connection in self._connections.values():
+            connection.interrupt()
+
+    def _notice_deaths(self) -> None:
+        with self._lock:
+            gone = [serial for serial, connection in self._connections.items() if not connection.alive]
+            if self._running is not None or not gone:
+                return
+            commands = [
+                command
+                for serial in gone
+                for command in self._step(policy_events.Died(self._clock.monotonic(), serial, "the worker ended"))
+            ]
+        self._carry_out(commands)
+
+    def _report(self, commands: list[Command]) -> None:
+        for command in commands:
+            if not isinstance(command, Decided):
+                continue
+            _log.info("%s", command)
+            if self._parts.on_decided is None:
+                continue
+            try:
+                self._parts.on_decided(command)
+            except Exception:
+                _log.exception("Whoever watches the decisions of a session failed; the session goes on")
+
+    def _tell(self, event: AgentEvent) -> None:
+        for handler in self._parts.handlers:
+            try:
+                handler.on_event(event)
+            except Exception:
+                _log.exception("An event handler failed on %s; the turn goes on", type(event).__name__)

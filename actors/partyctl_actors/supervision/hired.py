@@ -1,0 +1,327 @@
+"""An agent session's provider in worker processes: one worker for each connection, driven by a `Supervisor`.
+
+The supervisors live on an event loop that is somebody else's thread; the session's calls come from any other one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import logging
+import queue
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol, TypeVar
+
+from partyctl_actors.supervision.engine import Opening
+from partyctl_actors.supervision.plan import SupervisorLimits, WorkerPlan
+from partyctl_actors.supervision.supervisor import Supervisor
+from partyctl_base.clock import StopSignal
+from partyctl_base.ids import IdAllocator
+from partyctl_confinement.client import LauncherClient
+from partyctl_confinement.errors import LauncherLost
+from partyctl_plugins.contract import (
+    AgentEvent,
+    ConversationSpec,
+    Emit,
+    NoRunningTurnError,
+    ProviderProfile,
+    TurnCancelledError,
+    TurnRequest,
+    TurnResult,
+)
+from partyctl_plugins.events import TurnInterrupted
+
+T = TypeVar("T")
+_log = logging.getLogger("partyctl.supervision")
+
+UNHEARD_MAX = 256
+"""How many events may wait for the thread that runs the turn; then the worker waits."""
+
+HOST_LIMIT = 30.0
+"""Until whoever starts workers is up, in seconds, over and above what hiring and loading may take."""
+
+
+class Grounds(Protocol):
+    """Where workers come from, and the event loop on which they are supervised."""
+
+    def hold(self) -> asyncio.AbstractEventLoop:
+        """The loop, which runs on another thread until as many `release` as `hold` were called."""
+
+    def release(self) -> None:
+        """See `hold`. Blocks until what is no longer needed has ended. Never on the loop."""
+
+    async def client(self) -> LauncherClient:
+        """Whoever starts workers; another one if the last is gone. On the loop."""
+
+
+class HiredEngine:
+    """Opens connections by hiring workers.
+
+    Args:
+        grounds: where from.
+        plan: which workers.
+        limits: how long each step may take.
+        ids: who names messages.
+        on_hired: told each worker's pid and confinement, on the loop.
+
+    Raises:
+        PluginLoadError, PartyError: no worker could be started, or the plugin could not be loaded in it.
+    """
+
+    def __init__(
+        self,
+        grounds: Grounds,
+        plan: WorkerPlan,
+        limits: SupervisorLimits,
+        ids: IdAllocator,
+        on_hired: Callable[[int, str], None] | None = None,
+    ) -> None:
+        self._grounds = grounds
+        self._plan = plan
+        self._limits = limits
+        self._ids = ids
+        self._on_hired = on_hired
+        self._lock = threading.Lock()
+        self._opening: Opening[HiredConnection] | None = None
+        self._connections: list[HiredConnection] = []
+        self._closed = False
+        self._end_unknown = False
+        self.predecessor_dead = True
+        self._loop = grounds.hold()
+        try:
+            # The first worker is hired before it is needed: who has a broken plugin learns it here, and only a worker
+            # can say what its provider is capable of.
+            hire = _told(self._hire(), self._loop)
+            self._ready: HiredConnection | None = hire.result(HOST_LIMIT + limits.hire + limits.load)
+        except BaseException:
+            self.close()
+            raise
+        profile = self._ready.profile
+        assert profile is not None
+        self._profile = profile
+
+    @property
+    def profile(self) -> ProviderProfile:
+        return self._profile
+
+    def open(self, spec: ConversationSpec, stop: StopSignal, limit: float) -> HiredConnection:
+        """See `Engine.open`."""
+        with self._lock:
+            self._opening = opening = Opening[HiredConnection](lambda connection: None)
+            ready, self._ready = self._ready, None
+        if stop.is_set():
+            self._ready = ready
+            raise TurnCancelledError("the opening of a conversation was interrupted")
+        task = _told(self._open(ready, spec, opening, limit), self._loop)
+        try:
+            return opening.result(limit)
+        except BaseException:
+            task.cancel()
+            raise
+
+    def abandon(self) -> None:
+        with self._lock:
+            opening = self._opening
+        if opening is not None:
+            opening.abandon()
+
+    def close(self) -> None:
+        """See `Engine.close`: ends every worker there still is."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        for connection in list(self._connections):
+            connection.close()
+        self._grounds.release()
+
+    async def _open(
+        self, ready: HiredConnection | None, spec: ConversationSpec, opening: Opening[HiredConnection], limit: float
+    ) -> None:
+        connection = ready
+        try:
+            if connection is None or not connection.alive:
+                connection = await self._hire()
+            with self._lock:
+                self.predecessor_dead = not self._end_unknown and self._connections == [connection]
+                self._end_unknown = False
+            await connection.converse(spec, limit)
+        except BaseException as error:
+            if connection is not None:
+                error = connection.blamed(error)
+                await asyncio.shield(connection.ended())
+            opening.failed(error)
+        else:
+            opening.made(connection)
+
+    async def _hire(self) -> HiredConnection:
+        connection = HiredConnection(await self._grounds.client(), self._plan, self._limits, self._ids, self._gone)
+        with self._lock:
+            closed = self._closed
+            self._connections.append(connection)
+        try:
+            if closed:
+                raise TurnCancelledError("the session was closed meanwhile")
+            await connection.load(self._on_hired)
+        except BaseException as error:
+            blamed = connection.blamed(error)
+            await asyncio.shield(connection.ended())
+            if blamed is error:
+                raise
+            raise blamed from error
+        return connection
+
+    def _gone(self, connection: HiredConnection) -> None:
+        with self._lock:
+            if connection in self._connections:
+                self._connections.remove(connection)
+                self._end_unknown |= not connection.end_is_known
+
+
+class HiredConnection:
+    """One conversation in a worker of its own.
+
+    Args:
+        launcher, plan, limits: as for a `Supervisor`.
+        ids: who names messages.
+        gone: told when it has ended, on the loop.
+    """
+
+    def __init__(
+        self,
+        launcher: LauncherClient,
+        plan: WorkerPlan,
+        limits: SupervisorLimits,
+        ids: IdAllocator,
+        gone: Callable[[HiredConnection], None],
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._supervisor = Supervisor(launcher, plan, self._heard, limits, self._pace)
+        self._limits = limits
+        self._ids = ids
+        self._gone = gone
+        self._lock = threading.Lock()
+        self._turn_id: str | None = None
+        self._closed = False
+        self._coming: queue.SimpleQueue[AgentEvent | concurrent.futures.Future[TurnResult]] = queue.SimpleQueue()
+        self._room = asyncio.Event()
+        self._room.set()
+
+    @property
+    def conversation_id(self) -> str | None:
+        return self._supervisor.conversation_id
+
+    @property
+    def profile(self) -> ProviderProfile | None:
+        """What the provider can do, once it is loaded."""
+        return self._supervisor.profile
+
+    @property
+    def alive(self) -> bool:
+        return not self._closed and self._supervisor.state not in ("failed", "abandoned", "closing", "closed")
+
+    @property
+    def end_is_known(self) -> bool:
+        """Whether the worker has ended for certain; a launcher that is lost has not said so."""
+        notice = self._supervisor.notice
+        return notice is not None and notice.cause not in ("launcher-lost", "client-closed")
+
+    def blamed(self, error: BaseException) -> BaseException:
+        """`error`, or `LauncherLost` where the worker only ended with its launcher, which is nobody's failure here."""
+        notice = self._supervisor.notice
+        if notice is None or notice.cause not in ("launcher-lost", "client-closed"):
+            return error
+        return LauncherLost("the launcher of a worker is gone, and the worker with it", why=notice.describe())
+
+    def turn(self, turn_id: str, request: TurnRequest, emit: Emit, stop: StopSignal) -> TurnResult:
+        """See `Connection.turn`."""
+        coming: queue.SimpleQueue[AgentEvent | concurrent.futures.Future[TurnResult]] = queue.SimpleQueue()
+        self._coming = coming
+        with self._lock:
+            if stop.is_set():
+                result = None
+            else:
+                self._turn_id = turn_id
+                result = _told(self._supervisor.turn(turn_id, request), self._loop)
+        if result is None:
+            emit(TurnInterrupted())
+            return TurnResult(session_id=self.conversation_id, interrupted=True)
+        result.add_done_callback(coming.put)
+        try:
+            while not isinstance(said := coming.get(), concurrent.futures.Future):
+                self._taken()
+                emit(said)
+            return result.result()
+        except Exception as error:
+            blamed = self.blamed(error)
+            if blamed is error:
+                raise
+            raise blamed from error
+        finally:
+            with self._lock:
+                self._turn_id = None
+
+    def interrupt(self) -> None:
+        """See `Connection.interrupt`. A worker that does not obey in time is killed."""
+        with self._lock:  # so that it comes after the order to run the turn
+            if self._turn_id is not None:
+                _told(self._supervisor.interrupt(), self._loop)
+
+    def steer(self, text: str) -> None:
+        """See `Connection.steer`."""
+        with self._lock:
+            turn_id = self._turn_id
+            if turn_id is None:
+                raise NoRunningTurnError("there is no running turn to steer")
+            sent = _told(self._supervisor.steer(turn_id, self._ids.new_id("steer"), text), self._loop)
+        sent.result()
+
+    def close(self) -> None:
+        """See `Connection.close`. A worker that takes longer than its limit is killed."""
+        if self._supervisor.state == "closed":
+            return
+        limit = self._limits.close + 3 * self._limits.kill
+        try:
+            _told(self.ended(), self._loop).result(limit)
+        except Exception:
+            _log.exception("A worker could not be closed within %g s; it is left to its launcher", limit)
+
+    # --- on the loop ---
+
+    async def load(self, on_hired: Callable[[int, str], None] | None) -> None:
+        """Hire the worker and load the plugin; see `Supervisor.load`."""
+        await self._supervisor.load(on_hired)
+
+    async def converse(self, spec: ConversationSpec, limit: float) -> None:
+        """Open the conversation; see `Supervisor.converse`."""
+        await self._supervisor.converse(spec, limit)
+
+    async def ended(self) -> None:
+        """Close it, and see its worker's end."""
+        self._closed = True
+        self._room.set()
+        await self._supervisor.close()
+        self._gone(self)
+
+    def _heard(self, event: AgentEvent) -> None:
+        self._coming.put(event)
+        if self._coming.qsize() >= UNHEARD_MAX:
+            self._room.clear()
+            self._make_room()  # whoever takes them may have looked just before
+
+    async def _pace(self) -> None:
+        await self._room.wait()
+
+    def _taken(self) -> None:
+        """An event was taken by the thread that runs the turn."""
+        if not self._room.is_set():
+            self._loop.call_soon_threadsafe(self._make_room)
+
+    def _make_room(self) -> None:
+        if self._closed or self._coming.qsize() < UNHEARD_MAX // 2:
+            self._room.set()
+
+
+def _told(work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> concurrent.futures.Future[T]:
+    return asyncio.run_coroutine_threadsafe(work, loop)

@@ -1,0 +1,189 @@
+"""An agent session's provider in this process: a `Transport` object, called on the thread that runs the turn.
+
+A thread cannot be killed, so here nothing can be forced: a turn whose provider ignores an interrupt goes on until the
+provider ends it. Only a worker can be taken away from under a turn.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+import threading
+from collections.abc import Callable
+
+from partyctl_actors.supervision.engine import Opening
+from partyctl_actors.supervision.plan import SupervisorLimits
+from partyctl_base.clock import StopSignal
+from partyctl_plugins.contract import (
+    Conversation,
+    ConversationSpec,
+    Emit,
+    NoRunningTurnError,
+    ProviderCapabilityError,
+    ProviderProfile,
+    SteerableConversation,
+    Transport,
+    TurnCancelledError,
+    TurnFailedError,
+    TurnRequest,
+    TurnResult,
+)
+from partyctl_plugins.events import TurnInterrupted
+
+_log = logging.getLogger("partyctl.supervision")
+
+INTERRUPT_AGAIN = 0.25
+"""Seconds after which a turn that had not come to listen yet is interrupted once more (a worker does the same)."""
+
+
+class LocalEngine:
+    """Opens conversations of a transport.
+
+    Args:
+        transport: whose.
+        limits: how long a close may take, and an interrupt or a message until the next turn begins.
+    """
+
+    predecessor_dead = True
+
+    def __init__(self, transport: Transport, limits: SupervisorLimits) -> None:
+        self._transport = transport
+        self._limits = limits
+        self._opening: Opening[Conversation] | None = None
+
+    @property
+    def profile(self) -> ProviderProfile:
+        return self._transport.profile
+
+    def open(self, spec: ConversationSpec, stop: StopSignal, limit: float) -> LocalConnection:
+        """See `Engine.open`. The transport opens on a thread of its own, so that an interrupt need not wait for it."""
+        self._opening = opening = Opening[Conversation](self._dispose)
+        if stop.is_set():
+            raise TurnCancelledError("the opening of a conversation was interrupted")
+        _thread("open", lambda: self._open(spec, opening))
+        return LocalConnection(opening.result(limit), self._limits)
+
+    def abandon(self) -> None:
+        opening = self._opening
+        if opening is not None:
+            opening.abandon()
+
+    def close(self) -> None:
+        """See `Engine.close`: it holds nothing."""
+
+    def _open(self, spec: ConversationSpec, opening: Opening[Conversation]) -> None:
+        try:
+            conversation = self._transport.open(spec)
+        except BaseException as error:
+            opening.failed(error)
+        else:
+            opening.made(conversation)
+
+    def _dispose(self, conversation: Conversation) -> None:
+        _quietly("a conversation that was opened too late could not be closed", conversation.close)
+
+
+class LocalConnection:
+    """One conversation of a transport."""
+
+    def __init__(self, conversation: Conversation, limits: SupervisorLimits) -> None:
+        self.alive = True
+        self._conversation = conversation
+        self._limits = limits
+        self._changed = threading.Condition()
+        # Guarded by that: whether a turn runs, whether it was interrupted, and how many threads reach into it.
+        self._running = False
+        self._interrupted = False
+        self._inside = 0
+
+    @property
+    def conversation_id(self) -> str | None:
+        return self._conversation.conversation_id
+
+    def turn(self, turn_id: str, request: TurnRequest, emit: Emit, stop: StopSignal) -> TurnResult:
+        """See `Connection.turn`."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._inside == 0, self._limits.interrupt):
+                # What was meant for the turn before would land in this one.
+                self.alive = False
+                raise TurnFailedError(
+                    "an interrupt or a message of an earlier turn did not return",
+                    where=turn_id,
+                    why=f"the transport has had it for {self._limits.interrupt:g} s",
+                )
+            self._running, self._interrupted = True, False
+        try:
+            if stop.is_set():
+                emit(TurnInterrupted())
+                return TurnResult(session_id=self.conversation_id, interrupted=True)
+            result = self._conversation.turn(request, emit)
+            if not isinstance(result, TurnResult):
+                raise TypeError(f"turn returned a {type(result).__name__}, not a TurnResult")
+            return result
+        finally:
+            with self._changed:
+                self._running = False
+                self._changed.notify_all()
+
+    def interrupt(self) -> None:
+        """See `Connection.interrupt`. On a thread of its own: a transport may take its time for it."""
+        with self._changed:
+            if not self._running or self._interrupted:
+                return
+            self._interrupted = True
+            self._inside += 1
+        _thread("interrupt", self._interrupt)
+
+    def steer(self, text: str) -> None:
+        """See `Connection.steer`."""
+        conversation = self._conversation
+        if not isinstance(conversation, SteerableConversation):
+            raise ProviderCapabilityError(
+                "the provider takes no message while a turn runs", fix="Say it in the prompt of the next turn"
+            )
+        with self._changed:
+            if not self._running:
+                raise NoRunningTurnError("there is no running turn to steer")
+            self._inside += 1
+        try:
+            conversation.steer(text)
+        finally:
+            self._left()
+
+    def close(self) -> None:
+        """See `Connection.close`. A transport that takes longer than its limit is left to itself."""
+        self.alive = False
+        closing = _thread("close", lambda: _quietly("a conversation could not be closed", self._conversation.close))
+        closing.join(self._limits.close)
+        if closing.is_alive():
+            _log.error("A conversation was not closed within %g s and is left to itself", self._limits.close)
+
+    def _interrupt(self) -> None:
+        try:
+            _quietly("an interrupt failed", self._conversation.interrupt)
+            with self._changed:
+                over = self._changed.wait_for(lambda: not self._running, INTERRUPT_AGAIN)
+            if not over:
+                _quietly("an interrupt failed", self._conversation.interrupt)
+        finally:
+            self._left()
+
+    def _left(self) -> None:
+        with self._changed:
+            self._inside -= 1
+            self._changed.notify_all()
+
+
+def _thread(name: str, work: Callable[[], object]) -> threading.Thread:
+    """`work` on a thread of its own, in the caller's context, that holds up no exit."""
+    thread = threading.Thread(target=contextvars.copy_context().run, args=(work,), name=name, daemon=True)
+    thread.start()
+    return thread
+
+
+def _quietly(what: str, work: Callable[[], object]) -> None:
+    """Do `work`; what it raises is a line of the log, because nobody is there who could do anything about it."""
+    try:
+        work()
+    except Exception:
+        _log.exception("%s", what[0].upper() + what[1:])

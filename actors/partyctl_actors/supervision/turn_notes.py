@@ -1,0 +1,70 @@
+"""What an agent session writes into its log, as plain values. Without a log it writes nothing."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import cast
+
+from partyctl_actors.errors import JournalError
+from partyctl_actors.supervision.policy_state import SessionState, from_plain, to_plain
+from partyctl_actors.supervision.turn_log import TurnLog
+from partyctl_plugins.codec import codec
+from partyctl_plugins.contract import Turn, TurnRequest, TurnTicket
+
+_log = logging.getLogger("partyctl.supervision")
+_REQUEST = codec(TurnRequest)
+_TURN = codec(Turn)
+
+
+class TurnNotes:
+    """The log of one session.
+
+    Args:
+        log: where to; None for nowhere.
+    """
+
+    def __init__(self, log: TurnLog | None) -> None:
+        self._to = log
+        self._intended: str | None = None
+
+    def recover(self) -> SessionState | None:
+        """Where the session stood, None if nothing is known."""
+        state = None if self._to is None else self._to.recover().state
+        return None if state is None else from_plain(dict(state))
+
+    def intend(self, ticket: TurnTicket, state: SessionState) -> None:
+        """A turn is about to be run: durable when this returns. Raises JournalError: it must not be run."""
+        if self._to is not None:
+            self._to.intend(ticket.turn_id, _plain(_REQUEST.encode(ticket.request)), to_plain(state))
+            self._intended = ticket.turn_id
+
+    def moved(self, state: SessionState) -> None:
+        """A turn goes on. Raises JournalError: it must not."""
+        if self._to is not None:
+            self._to.state(to_plain(state))
+
+    def finished(self, turn: Turn, state: SessionState) -> None:
+        """A turn has its result."""
+        if self._to is not None:
+            self._over(turn.turn_id, {"finished": _TURN.encode(turn)}, state)
+
+    def failed(self, ticket: TurnTicket, error: BaseException, state: SessionState) -> None:
+        """A turn has failed."""
+        if self._to is not None:
+            self._over(ticket.turn_id, {"failed": {"type": type(error).__name__, "message": str(error)}}, state)
+
+    def _over(self, turn_id: str, outcome: Mapping[str, object], state: SessionState) -> None:
+        assert self._to is not None
+        intended, self._intended = self._intended, None
+        if intended != turn_id:
+            return  # it ended before it began
+        try:
+            self._to.outcome(turn_id, outcome, to_plain(state))
+        except JournalError:
+            # The result was paid for. After a death the turn counts as lost in flight, and is not run again.
+            _log.exception("The outcome of %s could not be recorded", turn_id)
+
+
+def _plain(encoded: object) -> Mapping[str, object]:
+    return cast("Mapping[str, object]", encoded)
