@@ -1,0 +1,153 @@
+"""Agent sessions for tests: over a transport that plays a script, or over workers of a launcher of the test's own."""
+
+import asyncio
+import os
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from partyctl_actors.supervision.agent_session import AgentSession, SessionParts
+from partyctl_actors.supervision.engine import Engine
+from partyctl_actors.supervision.hired import HiredEngine
+from partyctl_actors.supervision.local import LocalEngine
+from partyctl_actors.supervision.plan import SupervisorLimits, WorkerPlan
+from partyctl_actors.supervision.policy_commands import Decided, Rule
+from partyctl_actors.supervision.turn_log import TurnLog
+from partyctl_base.aio import AsyncChannel
+from partyctl_base.clock import Clock, SystemClock
+from partyctl_confinement.client import LauncherClient
+from partyctl_confinement.control import LauncherProcess
+from partyctl_confinement.environment import LAUNCHER_ALLOW, scrubbed
+from partyctl_plugins.contract import (
+    ApprovalPolicy,
+    CheckpointStore,
+    ConversationSpec,
+    EventHandler,
+    IdAllocator,
+    NativePermissions,
+    RetryPolicy,
+    Transport,
+    TransportKind,
+    Turn,
+    TurnRequest,
+)
+from partyctl_plugins.manager import ProviderEntry, resolve
+from partyctl_plugins.testing import FakeClock, FakeTransport, RecordingEventHandler, SequentialIds
+from partyctl_plugins.testing.transport import ScriptItem
+
+GO = TurnRequest("go")
+PLUGINS = Path(__file__).parent.parent / "plugins"
+
+
+class Told:
+    """An agent session, and what became of it.
+
+    Attributes:
+        session: the session.
+        clock: its clock; one that waits for nothing unless another was given.
+        handler: told its events.
+        decided: what the policy decided, in order.
+    """
+
+    def __init__(
+        self, engine: Engine, *, clock: Clock | None = None, handlers: Sequence[EventHandler] = (),
+        store: CheckpointStore | None = None, retry: RetryPolicy | None = None, idle: float | None = None,
+        resume_id: str | None = None, limits: SupervisorLimits | None = None, log: TurnLog | None = None,
+        cwd: str = "/work/repo", ids: IdAllocator | None = None,
+    ) -> None:  # fmt: skip
+        self.clock = clock or FakeClock()
+        self.handler = RecordingEventHandler()
+        self.decided: list[Decided] = []
+        spec = ConversationSpec(cwd, NativePermissions.bypass(), ApprovalPolicy.DENY)
+        self.session = AgentSession(
+            SessionParts(
+                engine, spec, self.clock, ids or SequentialIds(), retry or RetryPolicy(), [self.handler, *handlers],
+                store, None if store is None else "key", idle, resume_id,
+                limits=limits or SupervisorLimits(), log=log, on_decided=self.decided.append,
+            )
+        )  # fmt: skip
+
+    def run(self, prompt: str = "go", *, deadline: float | None = None, **prepare: object) -> Turn:
+        """Prepare a turn and run it."""
+        ticket = self.session.prepare_turn(TurnRequest(prompt), **prepare)  # type: ignore[arg-type]
+        return self.session.run(ticket, deadline=deadline)
+
+    @property
+    def rules(self) -> list[Rule]:
+        """The rules that were applied."""
+        return [each.rule for each in self.decided]
+
+
+def local(script: Iterable[ScriptItem] | Transport = (), **more: object) -> tuple[Told, FakeTransport]:
+    """A session over a `FakeTransport` with this script, or over another transport."""
+    transport = script if hasattr(script, "open") else FakeTransport(script)
+    limits = more.get("limits") or SupervisorLimits()
+    assert isinstance(limits, SupervisorLimits)
+    return Told(LocalEngine(transport, limits), **more), transport  # type: ignore[arg-type, return-value]
+
+
+class WorkerGrounds:
+    """Workers of a launcher of one's own, on a loop of one's own; see `Grounds`. `close` ends them."""
+
+    def __init__(self) -> None:
+        path = os.pathsep.join([str(PLUGINS), *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
+        environment = scrubbed(os.environ, LAUNCHER_ALLOW) | {"PYTHONPATH": path}
+        self._environment = environment
+        self.launcher = self._start()
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
+        self._thread.start()
+        self._client: LauncherClient | None = None
+        self.pids: list[int] = []
+        self.holders = 0
+
+    def hold(self) -> asyncio.AbstractEventLoop:
+        self.holders += 1
+        return self.loop
+
+    def release(self) -> None:
+        self.holders -= 1
+
+    async def client(self) -> LauncherClient:
+        if self._client is None or self._client.is_over:
+            self._client = LauncherClient(AsyncChannel(self.launcher.add_client("test")))
+        return self._client
+
+    def lose(self) -> None:
+        """Kill the launcher, and start another."""
+        os.kill(self.launcher.pid, 9)
+        self.launcher.stop()
+        self.launcher = self._start()
+
+    def session(
+        self, *turns: list[dict[str, object]], provider: ProviderEntry | None = None,
+        limits: SupervisorLimits | None = None, options: Mapping[str, object] | None = None, cwd: str = "/tmp",
+        **more: object,
+    ) -> Told:  # fmt: skip
+        """A session over workers: of the scripted provider with these turns, or of another provider."""
+        limits = limits or SupervisorLimits(hire=40, load=40)
+        spec = ConversationSpec(cwd, NativePermissions.bypass(), ApprovalPolicy.DENY)
+        plan = WorkerPlan(
+            provider or resolve("scripted"), TransportKind.STREAM, spec,
+            options={"script": [*turns]} if options is None else options, env={"PATH": os.environ["PATH"]},
+        )  # fmt: skip
+        engine = HiredEngine(self, plan, limits, SequentialIds(), lambda pid, confinement: self.pids.append(pid))
+        return Told(engine, clock=SystemClock(), limits=limits, cwd=cwd, **more)  # type: ignore[arg-type]
+
+    def close(self) -> None:
+        if self._client is not None:
+            asyncio.run_coroutine_threadsafe(self._client.close(), self.loop).result(20)
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join()
+        self.loop.close()
+        self.launcher.stop()
+
+    def _start(self) -> LauncherProcess:
+        return LauncherProcess.start(preload=["partyctl_plugins.worker"], environment=self._environment, timeout=40)
+
+
+def start(work: object) -> threading.Thread:
+    """`work` on another thread."""
+    thread = threading.Thread(target=work, daemon=True)  # type: ignore[arg-type]
+    thread.start()
+    return thread
