@@ -3,6 +3,9 @@
 The kernel keeps record boundaries, order and back-pressure, and says end-of-file when the other end is gone.
 A record is at most 64 KiB: one flag byte (LAST or MORE) and a piece of a message. A longer message is sent as
 several records; no other message comes between them. Descriptors ride on a message's first record.
+
+A third flag, MOVED, is a record of its own with one descriptor: the channel goes on there, with somebody else at its
+other end, and a message that was begun here will not be finished.
 """
 
 import array
@@ -23,6 +26,7 @@ FDS_MAX = 16
 
 _LAST = b"\x00"
 _MORE = b"\x01"
+MOVED = b"\x02"
 _PIECE = RECORD_MAX - 1
 _ANCILLARY = socket.CMSG_SPACE(FDS_MAX * array.array("i").itemsize)
 
@@ -41,10 +45,14 @@ class ChannelFault(PartyError):
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """One message and the descriptors that came with it; the receiver owns them."""
+    """One message and the descriptors that came with it; the receiver owns them.
+
+    `moved`: no message, but where the channel goes on: the one descriptor.
+    """
 
     data: bytes
     fds: tuple[int, ...] = ()
+    moved: bool = False
 
 
 class Assembler:
@@ -60,10 +68,13 @@ class Assembler:
         """Take one record; the message it completes, if it does.
 
         Raises:
-            ChannelFault: the record has an unknown flag, is a piece of a longer message and not full, brings
-                descriptors in mid-message, or the message grew over the ceiling.
+            ChannelFault: the record has an unknown flag, moves the channel to no or several descriptors, is a piece of
+                a longer message and not full, brings descriptors in mid-message, or the message grew over the ceiling.
         """
         flag, piece = record[:1], record[1:]
+        if flag == MOVED and not piece and len(fds) == 1:
+            _close(self.abandon())
+            return Received(b"", fds, moved=True)
         if flag not in (_LAST, _MORE):
             raise ChannelFault("a record with an unknown flag was received", why=f"flag {flag!r}")
         # Without these two a peer fills our memory with empty pieces, and our table of descriptors.

@@ -15,6 +15,7 @@ from partyctl_confinement import messages
 from partyctl_confinement.birth import Parents
 from partyctl_confinement.environment import LAUNCHER_ALLOW, WORKER_ALLOW, scrubbed
 from partyctl_confinement.forward import Backlog
+from partyctl_confinement.kept import UNATTACHED_MAX
 from partyctl_confinement.launcher import WORKERS_MAX, Launcher
 from partyctl_confinement.nursery import Nursery, Worker, raise_nofile
 from partyctl_confinement.oom import OomCounter
@@ -31,6 +32,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--records", type=Path, default=None, help="the directory of spawn records")
     parser.add_argument("--max-workers", type=_count, default=WORKERS_MAX, metavar="N", help="workers alive at once")
     parser.add_argument("--forward-output", action="store_true", help="send the host what workers print")
+    parser.add_argument(
+        "--unattached-max", type=float, default=UNATTACHED_MAX, metavar="S", help="seconds a worker waits for a client"
+    )
     options = parser.parse_args(arguments)
     control = Channel.from_fd(options.control_fd)
     try:
@@ -57,7 +61,14 @@ def main(arguments: list[str] | None = None) -> int:
     gc.collect()
     # What is frozen is never looked at by the collector again, so its pages stay shared with every worker.
     gc.freeze()
-    Launcher(control, host, nursery, max_workers=options.max_workers, output=output).run()
+    Launcher(
+        control,
+        host,
+        nursery,
+        max_workers=options.max_workers,
+        output=output,
+        unattached_max=options.unattached_max,
+    ).run()
     return 0
 
 

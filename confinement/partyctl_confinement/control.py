@@ -25,12 +25,15 @@ class Settings:
         max_workers: how many workers may be alive at once; None: the launcher's own bound, 1024.
         forward_output: whether the host is sent what workers print: {"t": "output", "id", "name", "labels", "data"},
             and {"t": "dropped", "id", "bytes"} for what it did not read in time.
+        unattached_max: seconds the worker of an agent session waits for another client when its own has died; None:
+            the launcher's own limit, 10.
     """
 
     preload: Sequence[str] = ()
     records: Path | None = None
     max_workers: int | None = None
     forward_output: bool = False
+    unattached_max: float | None = None
 
 
 def command(settings: Settings, *, control_fd: int, host_pid: int) -> list[str]:
@@ -49,6 +52,8 @@ def command(settings: Settings, *, control_fd: int, host_pid: int) -> list[str]:
         line += ["--records", str(settings.records)]
     if settings.max_workers is not None:
         line += ["--max-workers", str(settings.max_workers)]
+    if settings.unattached_max is not None:
+        line += ["--unattached-max", str(settings.unattached_max)]
     return [*line, "--forward-output"] if settings.forward_output else line
 
 
@@ -69,6 +74,7 @@ class LauncherProcess:
         records: Path | None = None,
         max_workers: int | None = None,
         forward_output: bool = False,
+        unattached_max: float | None = None,
         environment: Mapping[str, str] | None = None,
         timeout: float = 10.0,
     ) -> "LauncherProcess":
@@ -79,13 +85,14 @@ class LauncherProcess:
             records: see `Settings`.
             max_workers: see `Settings`.
             forward_output: see `Settings`.
+            unattached_max: see `Settings`.
             environment: what the launcher starts with; None: the allowed part of this process's own.
             timeout: seconds until it must be ready.
 
         Raises:
             LauncherNotStarted: it ended, failed or was silent; it is gone then.
         """
-        settings = Settings(preload, records, max_workers, forward_output)
+        settings = Settings(preload, records, max_workers, forward_output, unattached_max)
         near, far = Channel.pair()
         try:
             child = subprocess.Popen(

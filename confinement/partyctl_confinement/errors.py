@@ -4,6 +4,7 @@ ConfinementError
 ├─ ConfinementRefused    the asked-for confinement cannot be enforced here
 ├─ LauncherNotStarted    the launcher did not come up
 ├─ LauncherLost          the launcher is gone, or its channel is closed
+├─ AttachRefused         the launcher would not hand the worker over
 ├─ SpawnRefused          the launcher would not start the worker
 └─ SpawnTimedOut         the launcher did not answer in time
 """
@@ -31,6 +32,12 @@ class LauncherLost(ConfinementError):
     """The launcher is gone, or this end of its channel was closed. Its workers are gone with it."""
 
     whose = "machine"
+
+
+class AttachRefused(ConfinementError):
+    """The launcher would not hand the worker of a session over; `why` is its reason."""
+
+    whose = "caller"
 
 
 class SpawnRefused(ConfinementError):

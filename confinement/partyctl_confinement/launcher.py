@@ -2,8 +2,8 @@
 
 It hears its host, its clients, its workers' output and their deaths. Requests for workers wait in line and a few are
 met in each turn of the loop, so that a burst of them holds up nothing else. A client that does not read loses its
-workers, and so does one that is gone. When the host stops it, closes its channel or dies, it kills all its children
-with their trees, until there is none, and ends.
+workers, and so does one that is gone; those of agent sessions wait a while for another one (see `kept`). When the host
+stops it, closes its channel or dies, it kills all its children with their trees, until there is none, and ends.
 """
 
 import contextlib
@@ -19,10 +19,11 @@ from partyctl_confinement import messages, requests
 from partyctl_confinement.deaths import ChildDeaths
 from partyctl_confinement.errors import SpawnRefused
 from partyctl_confinement.forward import Backlog
+from partyctl_confinement.kept import UNATTACHED_MAX, AttachRefused, Kept
 from partyctl_confinement.nursery import Nursery, Worker
 from partyctl_confinement.outbox import Outbox
 from partyctl_confinement.reaper import sweep_children
-from partyctl_confinement.requests import BadRequest, Kill, ListWorkers, NewClient, Spawn, Stop
+from partyctl_confinement.requests import Attach, BadRequest, Kill, Leave, ListWorkers, NewClient, Spawn, Stop
 from partyctl_confinement.waiting import Waiting
 
 STOP_MAX: Final = 3.0
@@ -67,6 +68,7 @@ class Launcher:
         nursery: the children.
         max_workers: how many may be alive or waiting for their turn.
         output: what workers printed, on its way to the host; None: the host does not want it.
+        unattached_max: seconds that the worker of an agent session may be without a client.
     """
 
     def __init__(
@@ -77,12 +79,14 @@ class Launcher:
         *,
         max_workers: int = WORKERS_MAX,
         output: Backlog | None = None,
+        unattached_max: float = UNATTACHED_MAX,
     ) -> None:
         self._host = Peer("host", control, Outbox(control, max_records=1024, max_bytes=_HOST_BYTES))
         self._host_pidfd = host
         self._nursery = nursery
         self._max_workers = max_workers
         self._output = output
+        self._kept = Kept(unattached_max)
         self._waiting: Waiting[Peer] = Waiting()
         self._selector = selectors.DefaultSelector()
         self._stop_by: float | None = None
@@ -106,6 +110,7 @@ class Launcher:
                 self._died = False
                 self._collect()
             self._start_waiting()
+            self._end_unattached()
             self._forward()
         sweep_children((), timeout=STOP_MAX)
 
@@ -117,7 +122,10 @@ class Launcher:
             return _CROWDED if self._crowded else 0.0
         if self._nursery.busy:
             return _SOON
-        return _TICK if len(self._nursery) or self._stop_by is not None else None
+        if not len(self._nursery) and self._stop_by is None:
+            return None
+        due = self._kept.due()
+        return _TICK if due is None else min(_TICK, max(_SOON, due - time.monotonic()))
 
     def _finished(self) -> bool:
         if self._stop_by is None:
@@ -166,6 +174,10 @@ class Launcher:
             self._queue(peer, request)
         elif isinstance(request, Kill):
             self._kill(peer, request)
+        elif isinstance(request, Attach):
+            self._attach(peer, request)
+        elif isinstance(request, Leave):
+            self._lose(peer, is_leaving=True)
         else:
             self._say(peer, messages.refused(request))
 
@@ -243,10 +255,38 @@ class Launcher:
             self._refuse(client, request, str(refusal))
             return
         self._watch(worker.output, lambda _: self._drain(worker))
+        try:
+            self._kept.add(worker, end)
+        except OSError as error:
+            os.close(end)
+            worker.client = None
+            self._nursery.kill(worker, "killed")
+            self._refuse(client, request, error.strerror or str(error))
+            return
         self._say(client, messages.spawned(worker.id, worker.pid), (end,))
 
     def _refuse(self, client: Peer, request: Spawn, why: str) -> None:
         self._say(client, messages.refused(BadRequest(why, request.id, "spawn")))
+
+    def _attach(self, client: Peer, request: Attach) -> None:
+        try:
+            attached = self._kept.attach(request.session, request.epoch, client)
+        except (AttachRefused, OSError) as refusal:
+            self._say(client, messages.refused(BadRequest(str(refusal), request.id, "attach")))
+            return
+        if attached is None:
+            self._say(client, messages.unknown(request.id))
+            return
+        worker = attached.worker
+        if isinstance(attached.previous, Peer):
+            self._say(attached.previous, messages.taken(worker.id))
+        self._say(client, messages.attached(request.id, worker.id, worker.pid), (attached.end,))
+        if attached.is_gone:
+            self._tell_end(client, worker)
+
+    def _end_unattached(self) -> None:
+        for worker in self._kept.overdue(time.monotonic()):
+            self._nursery.kill(worker, "unattached")
 
     def _kill(self, client: Peer, request: Kill) -> None:
         if self._waiting.withdraw(client, request.id):
@@ -290,8 +330,8 @@ class Launcher:
         if key.events != wanted:
             self._selector.modify(key.fd, wanted, key.data)
 
-    def _lose(self, peer: Peer) -> None:
-        """The peer is gone, or is treated so: its workers have nobody to work for."""
+    def _lose(self, peer: Peer, *, is_leaving: bool = False) -> None:
+        """The peer is gone, or is treated so: its workers have nobody to work for, or wait for somebody else."""
         if peer.gone:
             return
         peer.gone = True
@@ -302,7 +342,10 @@ class Launcher:
         if peer is self._host:
             self._stop()
         for worker in self._nursery:
-            if worker.client is peer:
+            if worker.client is not peer:
+                continue
+            ends = is_leaving or self._stop_by is not None or worker.cause != "exit"
+            if ends or not self._kept.detach(worker, time.monotonic()):
                 self._nursery.kill(worker, "client-gone")
 
     # What workers do
@@ -330,10 +373,14 @@ class Launcher:
     def _collect(self) -> None:
         for worker in self._nursery.collect():
             self._forget_output(worker)
-            client = worker.client
-            if isinstance(client, Peer) and worker.wait_status is not None:
-                told = (worker.id, worker.pid, worker.wait_status, worker.tail.bytes(), worker.cause, worker.hit)
-                self._say(client, messages.exited(*told))
+            self._kept.ended(worker)
+            if isinstance(worker.client, Peer):
+                self._tell_end(worker.client, worker)
+
+    def _tell_end(self, client: Peer, worker: Worker) -> None:
+        if worker.wait_status is not None:
+            told = (worker.id, worker.pid, worker.wait_status, worker.tail.bytes(), worker.cause, worker.hit)
+            self._say(client, messages.exited(*told))
 
 
 def _row(worker: Worker) -> messages.WorkerRow:

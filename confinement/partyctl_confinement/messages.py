@@ -58,6 +58,22 @@ def spawned(worker_id: str, pid: int) -> bytes:
     return _pack({"t": "spawned", "id": worker_id, "pid": pid, "confinement": UNCONFINED})
 
 
+def attached(request_id: str, worker_id: str, pid: int) -> bytes:
+    """The worker is the client's; its end of the pair rides on this message."""
+    about = {"t": "attached", "request": request_id, "id": worker_id, "pid": pid}
+    return _pack({**about, "confinement": UNCONFINED})
+
+
+def unknown(request_id: str) -> bytes:
+    """There is no worker of the session that was asked for."""
+    return _pack({"t": "unknown", "id": request_id})
+
+
+def taken(worker_id: str) -> bytes:
+    """The worker is another client's now."""
+    return _pack({"t": "taken", "id": worker_id})
+
+
 def refused(bad: BadRequest) -> bytes:
     """Nothing was done."""
     return _pack({"t": "refused", "id": bad.id, "request": bad.request, "why": bad.why})

@@ -39,6 +39,7 @@ class Spawn:
         mode: FORK: a copy of the launcher; EXEC: a fresh program that shares no memory with it.
         argv: the program and its arguments; only with EXEC, in place of a main.
         limits: what the worker is held to, by the names in `limits.KINDS`.
+        epoch: under which number its client has it; whoever attaches later must have a greater one.
     """
 
     id: str
@@ -48,6 +49,27 @@ class Spawn:
     mode: str = FORK
     argv: tuple[str, ...] = ()
     limits: Mapping[str, int] = field(default_factory=dict)
+    epoch: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Attach:
+    """A client wants the worker of an agent session, whose client is gone or is to have it no longer.
+
+    Attributes:
+        id: of the request.
+        session: the label of the worker.
+        epoch: under which number it will have it.
+    """
+
+    id: str
+    session: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """A client goes, and wants none of its workers kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,17 +105,21 @@ class BadRequest:
     request: str = ""
 
 
-def parse_client(data: bytes) -> Spawn | Kill | BadRequest:
+def parse_client(data: bytes) -> Spawn | Attach | Kill | Leave | BadRequest:
     """One message from a client."""
     request = _map(data)
     if isinstance(request, BadRequest):
         return request
     kind, worker_id = request.get("t"), request.get("id")
-    if kind not in ("spawn", "kill"):
-        return BadRequest("it is neither spawn nor kill")
+    if kind == "leave":
+        return Leave()
+    if kind not in ("spawn", "attach", "kill"):
+        return BadRequest("it is neither spawn, attach, kill nor leave")
     if not _text(worker_id, ID_MAX):
         return BadRequest(f"its id is no text of 1 to {ID_MAX} characters", request=str(kind))
-    return Kill(str(worker_id)) if kind == "kill" else _spawn(str(worker_id), request)
+    if kind == "kill":
+        return Kill(str(worker_id))
+    return _spawn(str(worker_id), request) if kind == "spawn" else _attach(str(worker_id), request)
 
 
 def parse_host(data: bytes) -> NewClient | ListWorkers | Stop | BadRequest:
@@ -118,6 +144,19 @@ def _map(data: bytes) -> "dict[object, object] | BadRequest":
     return request if isinstance(request, dict) else BadRequest("it is no map")
 
 
+def _attach(request_id: str, request: "Mapping[Any, Any]") -> Attach | BadRequest:
+    session, epoch = request.get("session"), request.get("epoch")
+    if not _text(session, LABEL_MAX):
+        return BadRequest(f"its session is no text of 1 to {LABEL_MAX} characters", request_id, "attach")
+    if not _is_epoch(epoch):
+        return BadRequest("its epoch is no whole number from 0 on", request_id, "attach")
+    return Attach(request_id, str(session), request["epoch"])
+
+
+def _is_epoch(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
 def _spawn(worker_id: str, request: "Mapping[Any, Any]") -> Spawn | BadRequest:
     why = _fault(request)
     if why:
@@ -130,6 +169,7 @@ def _spawn(worker_id: str, request: "Mapping[Any, Any]") -> Spawn | BadRequest:
         request.get("mode", FORK),
         tuple(request.get("argv", ())),
         dict(request.get("limits", {})),
+        request.get("epoch", 0),
     )
 
 
@@ -149,6 +189,8 @@ def _fault(request: "Mapping[Any, Any]") -> str:
         return "its argv is no list of texts"
     if not isinstance(held, dict) or not all(isinstance(name, str) for name in held):
         return "its limits are no map of names to numbers"
+    if not _is_epoch(request.get("epoch", 0)):
+        return "its epoch is no whole number from 0 on"
     return _program_fault(main, mode, argv) or limits.fault(held)
 
 

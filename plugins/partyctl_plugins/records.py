@@ -7,6 +7,8 @@ Supervisor to worker (a `Command`)::
     turn       turn_id request{...}
     interrupt  turn_id
     steer      turn_id steer_id text
+    ack        turn_id
+    attach
     close
 
 Worker to supervisor (a `Report`)::
@@ -18,12 +20,18 @@ Worker to supervisor (a `Report`)::
     result     turn_id result{...}
     failed     phase turn_id error{type, kind, message, detail, fields{}}
     steered    steer_id error{...}?
+    attached   phase? turn_id is_open conversation_id? kept? profile?
     closed
 
-Nothing is numbered: the channel is in order and ends with either process. Every command but `interrupt` is answered
-exactly once: `load` by loaded or failed, `open` by opened or failed, `turn` by result or failed after its events,
-`steer` by steered, at any time, `close` by closed, after a failed if the conversation could not be closed properly. The
-first report is `ready`.
+Nothing is numbered: the channel is in order and ends with either process. Every command but `interrupt` and `ack` is
+answered exactly once: `load` by loaded or failed, `open` by opened or failed, `turn` by result or failed after its
+events, `steer` by steered, at any time, `attach` by attached, `close` by closed, after a failed if the conversation
+could not be closed properly. The first report is `ready`.
+
+A worker outlives a supervisor that dies, if its launcher keeps it. It goes on with its turn, says nothing, and keeps
+the last outcome, a result or a failed of a turn, until `ack`, or until the next `turn`. Its launcher gives it another
+channel for the next supervisor, which begins with `attach`. If `attached` names a turn whose outcome is kept, that one
+follows at once; then all goes on as before, with the reports that are still to come.
 """
 
 from collections.abc import Mapping
@@ -105,6 +113,18 @@ class Steer:
 
     def __post_init__(self) -> None:
         check_filled("text", self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Ack:
+    """The outcome of the turn of this id is durable; the worker may forget it."""
+
+    turn_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Attach:
+    """Another supervisor goes on with this worker: tell it where it stands, and report to it from now on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,20 +214,41 @@ class Steered:
 
 
 @dataclass(frozen=True, slots=True)
+class Attached:
+    """Where the worker stands.
+
+    Attributes:
+        phase: the command under way, None if there is none.
+        turn_id: the turn under way; empty if there is none.
+        is_open: whether the conversation is open.
+        conversation_id: that of the conversation, None if it has none.
+        kept: the turn whose outcome nobody has acknowledged and which follows; None if there is none.
+        profile: what the provider can do, None until the plugin is loaded.
+    """
+
+    phase: Phase | None = None
+    turn_id: str = ""
+    is_open: bool = False
+    conversation_id: str | None = None
+    kept: str | None = None
+    profile: ProviderProfile | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Closed:
     """The conversation is closed; the worker ends."""
 
 
-Command: TypeAlias = Load | Open | Turn | Interrupt | Steer | Close
-Report: TypeAlias = Ready | Loaded | Opened | Event | Result | Failed | Steered | Closed
+Command: TypeAlias = Load | Open | Turn | Interrupt | Steer | Ack | Attach | Close
+Report: TypeAlias = Ready | Loaded | Opened | Event | Result | Failed | Steered | Attached | Closed
 
 
 def _kind(cls: type) -> str:
     return cls.__name__.lower()
 
 
-_COMMANDS = tagged([Load, Open, Turn, Interrupt, Steer, Close], "t", _kind)
-_REPORTS = tagged([Ready, Loaded, Opened, Event, Result, Failed, Steered, Closed], "t", _kind)
+_COMMANDS = tagged([Load, Open, Turn, Interrupt, Steer, Ack, Attach, Close], "t", _kind)
+_REPORTS = tagged([Ready, Loaded, Opened, Event, Result, Failed, Steered, Attached, Closed], "t", _kind)
 
 
 def encode_command(command: Command) -> bytes:

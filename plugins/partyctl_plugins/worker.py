@@ -5,6 +5,10 @@ reader thread takes the channel meanwhile; it runs nothing of the plugin's, so t
 interrupt, a close or the end of the channel. The end of the channel ends the process at once, whatever it is doing:
 there is nobody left to report to, and its children are the launcher's to end.
 
+A channel that takes no more reports and has not ended is another thing: the supervisor is gone, and the launcher
+keeps the worker for the next one. The turn goes on and its events are dropped. Its outcome is kept, as every outcome is
+until a supervisor has made it durable, and told to whoever attaches.
+
 Everything our own side needs is imported with this module, so that the launcher loads it once for all workers. The
 plugin is not.
 """
@@ -43,6 +47,9 @@ from partyctl_plugins.failures import describe
 from partyctl_plugins.manager import ProviderEntry
 from partyctl_plugins.profile import ProviderProfile
 from partyctl_plugins.records import (
+    Ack,
+    Attach,
+    Attached,
     Close,
     Closed,
     Command,
@@ -118,6 +125,14 @@ class _Worker:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._commands: queue.SimpleQueue[Command] = queue.SimpleQueue()
+        # Held while something is reported, with what the report changes here: whoever attaches in between finds either
+        # both or none. Taken before the lock.
+        self._reporting = threading.RLock()
+        self._attached = True
+        self._kept: tuple[str, bytes] | None = None
+        self._asked: list[str] = []
+        self._preparing: Phase | None = None
+        self._profile: ProviderProfile | None = None
         self._lock = threading.Lock()
         # Guarded by the lock: turns read but not begun, those of them that were interrupted, and the running one.
         self._waiting: set[str] = set()
@@ -154,7 +169,10 @@ class _Worker:
                 received = self._channel.receive()
                 if received is None:
                     os._exit(EXIT_ORPHANED)
-                self._take(decode_command(received.data))
+                if received.moved:
+                    self._move(received.fds[0])
+                else:
+                    self._take(decode_command(received.data))
             except (RecordError, ChannelFault) as error:
                 _give_up(error)
 
@@ -165,6 +183,16 @@ class _Worker:
         if isinstance(command, Steer):
             self._steering.take(command)
             return
+        if isinstance(command, Ack | Attach):
+            self._acknowledge(command.turn_id) if isinstance(command, Ack) else self._attach()
+            return
+        if not isinstance(command, Close):  # which must get through however long a report takes
+            with self._reporting:
+                if isinstance(command, Turn):
+                    self._asked.append(command.turn_id)
+                    self._kept = None
+                else:
+                    self._preparing = Phase.LOAD if isinstance(command, Load) else Phase.OPEN
         with self._lock:
             if isinstance(command, Turn):
                 self._waiting.add(command.turn_id)
@@ -172,6 +200,31 @@ class _Worker:
                 self._cancelled |= self._waiting
                 self._interrupt_running()
         self._commands.put(command)
+
+    def _acknowledge(self, turn_id: str) -> None:
+        with self._reporting:
+            if self._kept is not None and self._kept[0] == turn_id:
+                self._kept = None
+
+    def _move(self, fd: int) -> None:
+        """Go on at another channel, once its supervisor has attached."""
+        with self._reporting:
+            self._attached = False
+            previous, self._channel = self._channel, Channel.from_fd(fd)
+        previous.close()
+
+    def _attach(self) -> None:
+        with self._reporting:
+            self._attached = True
+            turn_id = self._asked[0] if self._asked else ""
+            phase = Phase.TURN if turn_id else self._preparing
+            kept = None if self._kept is None else self._kept[0]
+            known: str | None = None
+            with contextlib.suppress(Exception):  # the plugin's
+                known = self._conversation_id()
+            self._send(Attached(phase, turn_id, self._conversation is not None, known, kept, self._profile))
+            if self._kept is not None:
+                self._say(self._kept[1])
 
     def _interrupt(self, turn_id: str) -> None:
         with self._lock:
@@ -215,8 +268,10 @@ class _Worker:
                     f"provider {command.plugin.name!r} cannot be reached by {command.kind.value}",
                     fix="Choose another transport",
                 )
-            self._send(Loaded(_profile(transport, command.plugin)))
-            self._transport = transport
+            profile = _profile(transport, command.plugin)
+            with self._reporting:
+                self._send(Loaded(profile))
+                self._transport, self._profile, self._preparing = transport, profile, None
         except BaseException as error:
             self._failed(Phase.LOAD, error)
 
@@ -226,8 +281,9 @@ class _Worker:
                 raise SessionStateError("a worker opens one conversation, after its plugin is loaded")
             os.environ.update(command.env)
             conversation = self._transport.open(command.spec)
-            self._send(Opened(conversation.conversation_id))
-            self._conversation = conversation
+            with self._reporting:
+                self._send(Opened(conversation.conversation_id))
+                self._conversation, self._preparing = conversation, None
         except BaseException as error:
             self._failed(Phase.OPEN, error)
 
@@ -235,7 +291,7 @@ class _Worker:
         try:
             running = self._begin(command.turn_id)
             result = self._interrupted(command.turn_id) if running is None else self._run(running, command)
-            self._send(Result(command.turn_id, result, self._conversation_id()))
+            self._conclude(Result(command.turn_id, result, self._conversation_id()))
         except BaseException as error:
             self._failed(Phase.TURN, error, command.turn_id)
         self._orphans.reap()
@@ -305,15 +361,40 @@ class _Worker:
         known: str | None = None
         with contextlib.suppress(BaseException):
             known = self._conversation_id()
-        self._send(Failed(phase, record, turn_id, known))
+        failed = Failed(phase, record, turn_id, known)
+        if phase is Phase.TURN:
+            self._conclude(failed)
+            return
+        with self._reporting:
+            self._preparing = None
+            self._send(failed)
+
+    def _conclude(self, outcome: Result | Failed) -> None:
+        """Report how a turn ended, and keep that until it is acknowledged."""
+        with self._reporting:
+            data = encode_report(outcome)
+            self._say(data)  # what cannot be sent is no outcome
+            self._kept = outcome.turn_id, data
+            with contextlib.suppress(ValueError):
+                self._asked.remove(outcome.turn_id)
 
     def _send(self, report: Report) -> None:
-        """Send a report; RecordError or ChannelFault if it cannot be sent, which is the plugin's doing."""
-        data = encode_report(report)
-        try:
-            self._channel.send(data)
-        except ChannelClosed:
-            os._exit(EXIT_ORPHANED)
+        """Send a report; RecordError or ChannelFault if it cannot be sent, which is the plugin's doing.
+
+        A supervisor that is gone hears nothing. If the launcher does not keep this worker, the reader sees the end of
+        the channel, and ends it.
+        """
+        self._say(encode_report(report))
+
+    def _say(self, data: bytes) -> None:
+        with self._reporting:
+            if not self._attached:
+                self._channel.check_size(data)
+                return
+            try:
+                self._channel.send(data)
+            except ChannelClosed:
+                self._attached = False
 
 
 def _interrupt(running: _Running) -> None:

@@ -18,7 +18,9 @@ class WorkerPlan:
         options: the provider's own settings.
         env: the worker's whole environment until its profile asks for more.
         offered: variables of the supervisor's environment that the profile may ask for by name.
-        labels: what `partyctl status` shows about it, as role and run.
+        labels: what `partyctl status` shows about it, as role and run. With a `session` the worker outlives the death
+            of its supervisor's process for a while, for another supervisor to attach.
+        epoch: under which number the supervisor has it; one that attaches later needs a greater one.
     """
 
     provider: ProviderEntry
@@ -28,6 +30,7 @@ class WorkerPlan:
     env: Mapping[str, str] = field(default_factory=dict)
     offered: Mapping[str, str] = field(default_factory=dict, repr=False)
     labels: Mapping[str, str] = field(default_factory=dict)
+    epoch: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,10 @@
 
     hire -> ready -> load -> loaded -> open -> opened -> (turn -> event* -> result | failed)* -> close -> closed
 
+A supervisor of an agent session may find a worker whose supervisor has died, in place of hiring one:
+
+    attach -> attached -> (result | failed of what was under way, or kept) -> turn ...
+
 Every step has its own limit. The worker decides nothing; when it dies, the step under way fails with what the
 launcher's exit notice says. A limit that passes kills the worker: it did not do what it was asked, so it is not asked
 again.
@@ -15,6 +19,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from partyctl_actors.supervision.plan import SupervisorLimits, WorkerPlan
+from partyctl_actors.supervision.policy_events import Found
 from partyctl_base.channel import ChannelClosed
 from partyctl_confinement.client import ExitNotice, Hired, LauncherClient
 from partyctl_plugins import records
@@ -60,7 +65,7 @@ class Supervisor:
     Attributes:
         conversation_id: the provider's conversation, once it has a name.
         profile: what the provider can do, once it is loaded.
-        state: closed, starting, loading, loaded, opening, idle, busy, abandoned, failed or closing.
+        state: closed, starting, loading, loaded, opening, attaching, idle, busy, abandoned, failed or closing.
         notice: how the worker ended, None while nobody knows.
     """
 
@@ -141,7 +146,7 @@ class Supervisor:
         plan = self._plan
         name = f"{plan.labels.get('role', '')} {plan.provider.name}".strip()
         self._hired = await self._launcher.spawn(
-            name=name, main=WORKER_MAIN, labels=plan.labels, timeout=self._limits.hire
+            name=name, main=WORKER_MAIN, labels=plan.labels, timeout=self._limits.hire, epoch=plan.epoch
         )
         if on_hired is not None:
             on_hired(self._hired.pid, self._hired.confinement)
@@ -164,6 +169,102 @@ class Supervisor:
         self.conversation_id = opened.conversation_id
         self._become("idle")
 
+    async def attach(
+        self, ticket: str = "", on_hired: Callable[[int, str], None] | None = None
+    ) -> tuple[Found, AgentSessionError | None]:
+        """Take over the session's worker from a supervisor that is gone, in place of `open`. Once.
+
+        Args:
+            ticket: the turn that was to be run; empty if it is only about the conversation.
+            on_hired: told the worker's pid and confinement.
+
+        Returns:
+            BUSY: it runs the turn, or has its outcome: wait for it by `result`. Without a ticket, it opens the
+            conversation: wait for that by `opened`. AT_REST: it was not asked for that; unless `state` is idle then,
+            only closing is left. GONE: there is none, or it has died, and what is known of its end.
+
+        Raises:
+            AttachRefused: another supervisor has it by right of a later epoch.
+            ConfinementError: the launcher is gone, or silent.
+            SessionStateError: it was opened or attached before.
+        """
+        if self.state != "closed" or self._closing is not None:
+            raise SessionStateError(f"a session cannot be attached while it is {self.state}")
+        self.state = "attaching"
+        try:
+            return await self._attach(ticket, on_hired)
+        except BaseException:
+            self._become("failed")
+            raise
+
+    async def _attach(
+        self, ticket: str, on_hired: Callable[[int, str], None] | None
+    ) -> tuple[Found, AgentSessionError | None]:
+        session = self._plan.labels.get("session", "")
+        self._hired = await self._launcher.attach(session, epoch=self._plan.epoch, timeout=self._limits.hire)
+        if self._hired is None:
+            self._become("failed")
+            return Found.GONE, None
+        if on_hired is not None:
+            on_hired(self._hired.pid, self._hired.confinement)
+        coming = self._expect()
+        self._turn_id = ticket or None
+        self._listener = asyncio.get_running_loop().create_task(self._listen(self._hired))
+        try:
+            attached = await self._answered(coming, records.Attached, self._limits.hire, "attach", records.Attach())
+        except AgentSessionError as error:
+            self._become("failed")
+            return Found.GONE, error
+        self.conversation_id, self.profile = attached.conversation_id, attached.profile
+        if ticket and ticket in (attached.turn_id, attached.kept):
+            self._become("busy")
+            return Found.BUSY, None
+        self._turn_id = None
+        if attached.phase is records.Phase.OPEN:
+            self._become("opening")
+            return (Found.AT_REST if ticket else Found.BUSY), None
+        if attached.kept is not None:
+            # Of an attempt whose outcome is durable, or it would be the one asked about.
+            await asyncio.wait((self._expected(),), timeout=self._limits.hire)
+            await self.acknowledge(attached.kept)
+        self._become("idle" if attached.is_open and attached.phase is None else "abandoned")
+        return (Found.AT_REST if ticket or not attached.is_open else Found.BUSY), None
+
+    async def opened(self, limit: float | None = None) -> str | None:
+        """Wait for the conversation that a worker was found opening; its id.
+
+        Raises:
+            AgentSessionError: it could not be opened, or the worker died.
+        """
+        if self.state == "opening":
+            limit = self._limits.open if limit is None else limit
+            opened = await self._answered(self._expected(), records.Opened, limit, "open")
+            self.conversation_id = opened.conversation_id
+            self._become("idle")
+        return self.conversation_id
+
+    async def result(self, timeout: float | None = None) -> TurnResult:
+        """Wait for the outcome of the turn that a worker was found with; see `attach`.
+
+        Args:
+            timeout: what the turn may still take, in seconds; then the worker is killed.
+
+        Raises:
+            SessionStateError: it was found with none.
+            AgentSessionError: the provider failed it, or the worker died.
+        """
+        if self._loss is not None and self.state == "failed":
+            raise self._loss
+        if self.state != "busy":
+            raise SessionStateError(f"there is no turn to wait for while the session is {self.state}")
+        limit = None if timeout is None else timeout + self._limits.interrupt
+        return await self._concluded(self._answered(self._expected(), records.Result, limit, "turn"))
+
+    async def acknowledge(self, turn_id: str) -> None:
+        """The outcome of this turn is durable: the worker need not keep it any longer."""
+        if self._hired is not None:
+            await self._send(records.Ack(turn_id))
+
     async def turn(self, turn_id: str, request: TurnRequest) -> TurnResult:
         """Run one turn.
 
@@ -176,9 +277,12 @@ class Supervisor:
         if self.state != "idle":
             raise SessionStateError(f"a turn cannot start while the session is {self.state}")
         self.state, self._turn_id = "busy", turn_id
+        limit = None if request.timeout is None else request.timeout + self._limits.interrupt
+        return await self._concluded(self._ask(records.Turn(turn_id, request), records.Result, limit, "turn"))
+
+    async def _concluded(self, coming: Awaitable[records.Result]) -> TurnResult:
         try:
-            limit = None if request.timeout is None else request.timeout + self._limits.interrupt
-            result = await self._ask(records.Turn(turn_id, request), records.Result, limit, "turn")
+            result = await coming
         except asyncio.CancelledError:
             # The turn's report is still to come, so no other turn may begin: only closing is left.
             self._become("abandoned")
@@ -259,6 +363,10 @@ class Supervisor:
         report = self._expect()
         return await self._answered(report, answer, limit, doing, command)
 
+    def _expected(self) -> "asyncio.Future[records.Report]":
+        assert self._answer is not None
+        return self._answer
+
     def _expect(self) -> "asyncio.Future[records.Report]":
         self._answer = asyncio.get_running_loop().create_future()
         return self._answer
@@ -336,6 +444,8 @@ class Supervisor:
             raise RecordError("a worker reported the result of another turn", why=report.turn_id[:100])
         if self._answer is not None and not self._answer.done():
             self._answer.set_result(report)
+            if isinstance(report, records.Attached):
+                self._expect()  # what was under way is answered next, and may be so at once
 
     def _watched(self, event: AgentEvent) -> None:
         try:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from partyctl_base.channel import RECORD_MAX, Assembler, Channel, ChannelClosed, ChannelFault, records
+from partyctl_base.channel import MOVED, RECORD_MAX, Assembler, Channel, ChannelClosed, ChannelFault, Received, records
 
 
 @given(st.lists(st.integers(0, 4 * RECORD_MAX).map(lambda size: os.urandom(8) * (size // 8)), max_size=4))
@@ -23,6 +23,23 @@ def test_no_record_is_larger_than_the_limit() -> None:
 def test_an_unknown_flag_is_a_fault() -> None:
     with pytest.raises(ChannelFault, match="unknown flag"):
         Assembler(100).feed(b"\x07rest", ())
+
+
+def test_a_channel_moves_and_what_was_begun_at_the_old_one_is_forgotten() -> None:
+    reading, writing = os.pipe()
+    assembler = Assembler(8 * RECORD_MAX)
+    assert assembler.feed(b"\x01" + b"x" * (RECORD_MAX - 1), (reading,)) is None
+    assert assembler.feed(MOVED, (writing,)) == Received(b"", (writing,), moved=True)
+    assert assembler.feed(b"\x00new", ()) == Received(b"new")
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(reading)
+    os.close(writing)
+
+
+@pytest.mark.parametrize(("record", "fds"), [(MOVED, ()), (MOVED, (7, 8)), (MOVED + b"x", (7,))])
+def test_a_channel_that_moves_nowhere_or_to_several_places_is_a_fault(record: bytes, fds: tuple[int, ...]) -> None:
+    with pytest.raises(ChannelFault, match="unknown flag"):
+        Assembler(100).feed(record, fds)
 
 
 def test_a_message_over_the_ceiling_is_a_fault_at_the_receiver() -> None:

@@ -131,7 +131,7 @@ def test_a_cancellation_in_the_moment_of_the_answer_turns_the_worker_away() -> N
         asking = _ask(launcher)
         worker_id = (await launcher.request())["id"]
         near, far = Channel.pair()
-        launcher.client._spawned(worker_id, 7, "unconfined", (far.detach(),))
+        launcher.client._came(worker_id, worker_id, 7, "unconfined", (far.detach(),))
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking

@@ -4,18 +4,29 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from partyctl_confinement import messages, requests
-from partyctl_confinement.requests import BadRequest, Kill, ListWorkers, NewClient, Spawn, Stop
+from partyctl_confinement.requests import Attach, BadRequest, Kill, Leave, ListWorkers, NewClient, Spawn, Stop
 
 SPAWN = {"t": "spawn", "id": "w", "name": "Writer", "main": "a.b:c", "labels": {"role": "Writer", "empty": ""}}
 
 
-def _client(message: object) -> Spawn | Kill | BadRequest:
+def _client(message: object) -> Spawn | Attach | Kill | Leave | BadRequest:
     return requests.parse_client(msgpack.packb(message))
 
 
 def test_requests_of_a_client() -> None:
     assert _client(SPAWN) == Spawn("w", "Writer", "a.b:c", {"role": "Writer", "empty": ""})
+    assert _client({**SPAWN, "epoch": 3}) == Spawn("w", "Writer", "a.b:c", {"role": "Writer", "empty": ""}, epoch=3)
     assert _client({"t": "kill", "id": "w"}) == Kill("w")
+    assert _client({"t": "attach", "id": "a", "session": "s", "epoch": 2}) == Attach("a", "s", 2)
+    assert _client({"t": "leave"}) == Leave()
+
+
+@pytest.mark.parametrize("change", [{"session": ""}, {"session": 5}, {"epoch": -1}, {"epoch": True}, {"epoch": "2"}])
+def test_what_is_no_request_to_attach(change: dict[str, object]) -> None:
+    refused = _client({"t": "attach", "id": "a", "session": "s", "epoch": 2, **change})
+    assert isinstance(refused, BadRequest)
+    assert (refused.id, refused.request) == ("a", "attach")
+    assert next(iter(change)) in refused.why
 
 
 def test_labels_may_be_left_out() -> None:
@@ -26,6 +37,7 @@ def test_labels_may_be_left_out() -> None:
     ("change", "why"),
     [
         ({"id": 5}, "id"),
+        ({"epoch": -1}, "epoch"),
         ({"id": "x" * 129}, "id"),
         ({"id": "a\nb"}, "id"),
         ({"name": None}, "name"),

@@ -126,6 +126,8 @@ COMMAND = st.one_of(
     st.builds(records.Turn, TEXT, REQUEST),
     st.builds(records.Interrupt, TEXT),
     st.builds(records.Steer, TEXT, TEXT, FILLED),
+    st.builds(records.Ack, TEXT),
+    st.just(records.Attach()),
     st.just(records.Close()),
 )
 
@@ -168,6 +170,15 @@ REPORT = st.one_of(
         st.none() | TEXT,
     ),
     st.builds(records.Steered, TEXT, st.none() | st.builds(ErrorRecord, TEXT, TEXT)),
+    st.builds(
+        records.Attached,
+        st.none() | st.sampled_from(Phase),
+        TEXT,
+        st.booleans(),
+        st.none() | TEXT,
+        st.none() | TEXT,
+        st.none() | PROFILE,
+    ),
     st.just(records.Closed()),
 )
 
