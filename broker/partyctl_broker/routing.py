@@ -103,7 +103,7 @@ class Routing:
         if empty or self._read > len(self._lookout.crowd):
             self._read = 0
             self.suspicion.rounds += 1
-        shares.note(self._spent, self._table.lanes, now)
+        shares.note(self._spent, now)
         self._spent.clear()
         if self._offences:
             self._judge(now)
@@ -185,7 +185,7 @@ class Routing:
     def _drain(self, most: int) -> bool:
         """Route what is there, so many messages at most; whether the socket was seen empty."""
         receive, option, send, lanes = self._receive, self._option, self._send, self._table.lanes
-        spent, waiting = self._spent, self._words.waiting
+        spent, waiting, wrote = self._spent, self._words.waiting, self._shares.wrote
         for number in range(most):
             # Finding nothing raises, which costs 8 us, and asking 2 us. So a short burst asks, a long one does not.
             if 0 < number < BURST and not option(_EVENTS) & _READABLE:
@@ -221,6 +221,8 @@ class Routing:
                 send(frame, _MORE)
                 send(envelope, _WAIT_NOT)
                 self.routed += 1
+                if target not in wrote.get(origin, ()):
+                    wrote.setdefault(origin, set()).add(target)
             except zmq.ZMQError as error:
                 self._refuse(origin, frame, envelope, _code(error))
         return False
@@ -290,6 +292,7 @@ class Routing:
 
     def _send_groups(self, origin: bytes, groups: dict[bytes, list[bytes]]) -> None:
         self._words.send()
+        self._shares.wrote.setdefault(origin, set()).update(groups)
         for target, group in groups.items():
             size = sum(map(len, group))
             code = "full" if size > LARGE and not self._fits(target, size, origin) else self._push(target, group)
@@ -345,6 +348,7 @@ class Routing:
             self.step(Unsent(command.origin, command.frame, command.envelope, code))
         else:
             self.routed += 1
+            self._shares.wrote.setdefault(command.origin, set()).add(command.target)
 
     def _tell(self, command: Tell) -> None:
         self._words.say(command.target, command.frame, command.envelope)

@@ -37,49 +37,58 @@ PER_KIB: Final = 1
 """The same for a KiB of a large envelope."""
 
 
+class _Window:
+    """What was done in a window of time: work by connection, in microseconds, and whom each has written to."""
+
+    __slots__ = ("spent", "wrote")
+
+    def __init__(self) -> None:
+        self.spent: dict[bytes, int] = {}
+        self.wrote: dict[bytes, set[bytes]] = {}
+
+
 class Shares:
     """Who is busy. Times are in seconds of a monotonic clock."""
 
     def __init__(self) -> None:
         self.busy: frozenset[bytes] = frozenset()
         """The connections that have to wait; empty as long as they are in nobody's way."""
-        self._window: dict[bytes, int] = {}
-        self._recent: deque[dict[bytes, int]] = deque(maxlen=RECENT)
+        self._window = _Window()
+        self._recent: deque[_Window] = deque(maxlen=RECENT)
         self._began = 0.0
         self._rested = 0.0
 
-    def note(self, spent: Mapping[bytes, int], lanes: Mapping[bytes, Mapping[bytes, bytes]], now: float) -> None:
-        """Work was done.
+    @property
+    def wrote(self) -> dict[bytes, set[bytes]]:
+        """Whom each connection has written to in the present window; the shell adds to it, until it calls `note`."""
+        return self._window.wrote
 
-        Args:
-            spent: for whom, microseconds by connection.
-            lanes: whom each connection writes to, by address frame.
-            now: the time.
-        """
-        window = self._window
+    def note(self, spent: Mapping[bytes, int], now: float) -> None:
+        """Work was done: for whom, microseconds by connection."""
+        window = self._window.spent
         for connection, cost in spent.items():
             window[connection] = window.get(connection, 0) + cost
         if now - self._began >= WINDOW:
-            self._judge(lanes, now - self._began)
-            self._began, self._window = now, {}
+            self._judge(now - self._began)
+            self._began, self._window = now, _Window()
 
-    def _judge(self, lanes: Mapping[bytes, Mapping[bytes, bytes]], seconds: float) -> None:
+    def _judge(self, seconds: float) -> None:
         if seconds > RECENT * WINDOW:
             self._recent.clear()  # nothing happened for a while
         self._recent.append(self._window)
         most = seconds * 1e6
         busy = {
             connection
-            for connection, cost in self._window.items()
+            for connection, cost in self._window.spent.items()
             if cost >= most * (STILL_BUSY if connection in self.busy else BUSY)
         }
-        self.busy = frozenset(busy) if busy and self._others_want(busy, lanes) else frozenset()
+        self.busy = frozenset(busy) if busy and self._others_want(busy) else frozenset()
 
-    def _others_want(self, busy: set[bytes], lanes: Mapping[bytes, Mapping[bytes, bytes]]) -> bool:
+    def _others_want(self, busy: set[bytes]) -> bool:
         left = OTHERS * WINDOW * 1e6
         for window in self._recent:
-            for connection, cost in window.items():
-                if connection not in busy and not busy.issuperset(lanes.get(connection, {}).values()):
+            for connection, cost in window.spent.items():
+                if connection not in busy and not busy.issuperset(window.wrote.get(connection, ())):
                     left -= cost
                     if left <= 0:
                         return True

@@ -3,7 +3,7 @@ import pytest
 from partyctl_broker.shares import REST_MAX, WINDOW, Shares
 
 FLOOD, A, B, FAR = b"flood", b"a", b"b", b"far"
-LANES = {FLOOD: {b"1": FLOOD}, A: {b"2": B}, B: {b"3": A}, FAR: {b"4": FLOOD}}
+WRITES = {FLOOD: FLOOD, A: B, B: A, FAR: FLOOD}
 MUCH, LITTLE = int(WINDOW * 0.5e6), int(WINDOW * 0.02e6)
 
 
@@ -11,15 +11,22 @@ MUCH, LITTLE = int(WINDOW * 0.5e6), int(WINDOW * 0.02e6)
 def shares():
     """Shares that have seen one window of nothing."""
     made = Shares()
-    made.note({}, LANES, 100.0)
+    made.note({}, 100.0)
     return made
 
 
 def after(shares, *windows):
     """Who is busy after windows with so much work."""
     for number, spent in enumerate(windows):
-        shares.note(spent, LANES, 100.0 + WINDOW * (number + 1))
+        note(shares, spent, 100.0 + WINDOW * (number + 1))
     return shares.busy
+
+
+def note(shares, spent, now):
+    """Each wrote to whom it always writes to."""
+    for connection in spent:
+        shares.wrote.setdefault(connection, set()).add(WRITES[connection])
+    shares.note(spent, now)
 
 
 def test_who_sends_much_is_in_the_way_of_those_who_send_little(shares):
@@ -32,6 +39,11 @@ def test_who_is_alone_is_in_nobodys_way(shares):
 
 def test_the_two_ends_of_a_stream_are_not_in_each_others_way(shares):
     assert after(shares, {FLOOD: MUCH, FAR: LITTLE}) == set()
+
+
+def test_whom_somebody_wrote_to_long_ago_does_not_count(shares):
+    shares.wrote[FAR] = {A}
+    assert after(shares, {}, {FLOOD: MUCH, FAR: LITTLE}) == set()
 
 
 def test_a_letter_now_and_then_makes_nobody_wait(shares):
@@ -53,7 +65,7 @@ def test_who_waits_is_busy_as_long_as_it_sends_at_all(shares):
 
 def test_work_is_counted_over_the_whole_window(shares):
     for part in range(1, 5):
-        shares.note({FLOOD: MUCH // 4, A: LITTLE}, LANES, 100.0 + WINDOW * part / 4)
+        note(shares, {FLOOD: MUCH // 4, A: LITTLE}, 100.0 + WINDOW * part / 4)
     assert shares.busy == {FLOOD}
 
 
