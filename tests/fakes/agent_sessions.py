@@ -115,9 +115,9 @@ class WorkerGrounds:
 
     def lose(self) -> None:
         """Kill the launcher, and start another."""
-        os.kill(self.launcher.pid, 9)
-        self.launcher.stop()
-        self.launcher = self._start()
+        lost, self.launcher = self.launcher, self._start()
+        os.kill(lost.pid, 9)
+        lost.stop()
 
     def session(
         self, *turns: list[dict[str, object]], provider: ProviderEntry | None = None,
