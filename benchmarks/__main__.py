@@ -10,6 +10,7 @@ BENCHMARKS: Final = (
     "hostile",
     "worker_spawn",
     "supervised_turn",
+    "agent_session",
     "protocol_checks",
     "local_run",
     "remote_run",
