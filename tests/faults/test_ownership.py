@@ -7,14 +7,17 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.party import REPOSITORY, Party, descendants, wait_until
+from support.party import PLUGINS, REPOSITORY, Party, descendants, wait_until
 
 from partyctl_base.process import ProcessIdentity
+from partyctl_confinement.control import LauncherProcess
+from partyctl_confinement.environment import LAUNCHER_ALLOW, scrubbed
 
 LIMIT = 3.0
 """Seconds within which nothing may be left that nothing owns."""
@@ -150,6 +153,32 @@ def test_embedded_after_the_death_of(name: str, party: Party) -> None:
     wait_until(lambda: not list((party.root / "run" / "embedded").iterdir()), LIMIT, "its directory is removed")
 
 
+def test_after_the_death_of_the_owner_of_an_agent_session_its_worker_waits_for_another_and_then_ends(
+    party: Party,
+) -> None:
+    environment = {**scrubbed(os.environ, LAUNCHER_ALLOW), "PYTHONPATH": str(PLUGINS)}
+    launcher = LauncherProcess.start(environment=environment, timeout=40, unattached_max=1.0)
+    try:
+        end = launcher.add_client("node")
+        arguments = [str(Party.program("session_owner.py")), str(end.fileno()), str(party.root / "pids")]
+        owner = subprocess.Popen(
+            [sys.executable, *arguments], stdout=subprocess.PIPE, text=True, pass_fds=(end.fileno(),)
+        )
+        end.close()
+        child = stubborn_child(party)
+        owner.kill()
+        assert owner.stdout is not None
+        worker = ProcessIdentity.of(int(owner.communicate()[0]))
+        assert worker is not None
+        # Its launcher has heard of the death when it says that nobody has this worker.
+        wait_until(lambda: [row.client for row in launcher.workers()] == [""], LIMIT, "the worker is kept")
+        assert worker.is_alive()
+        assert child.is_alive()
+        wait_until(lambda: not (worker.is_alive() or child.is_alive()), 1 + LIMIT, "the worker and its child ended")
+    finally:
+        launcher.stop()
+
+
 def test_every_row_of_the_table_has_its_test() -> None:
     rows = re.findall(r"\| `([a-z ]+)` \|$", (REPOSITORY / "docs" / "ownership.md").read_text(), re.MULTILINE)
-    assert sorted(rows) == sorted([*ON_A_HOST, "broker", *EMBEDDED])
+    assert sorted(rows) == sorted([*ON_A_HOST, "broker", *EMBEDDED, "session owner"])
