@@ -33,6 +33,11 @@ SET_UP = {"cd", "git", "make", "pip"}
 SHOWN = {"text", "mermaid"}
 """Blocks that are only looked at."""
 
+SAMPLED = {"docs/agent-sessions.md", "docs/writing-a-transport.md"}
+"""Documents with samples that leave something out, which `SAMPLES` supplies."""
+
+SAMPLES = REPOSITORY / "tests" / "support" / "samples.py"
+
 DEMO = "partyctl run examples/review.py"
 _LIKE = doctest.OutputChecker()
 
@@ -40,10 +45,11 @@ _LIKE = doctest.OutputChecker()
 class Reader:
     """Somebody who follows a document word by word."""
 
-    def __init__(self, party: Party) -> None:
+    def __init__(self, party: Party, document: Document) -> None:
         self._root = party.root
         self._environment = party.environment | {"PYTHONPATH": str(party.root)}
         self._status = 0
+        self._python_command = [sys.executable, *([str(SAMPLES)] if document.path in SAMPLED else [])]
         (self._root / "examples").symlink_to(REPOSITORY / "examples")
 
     def follow(self, block: Block) -> None:
@@ -57,7 +63,7 @@ class Reader:
     def _python(self, block: Block) -> None:
         file = self._root / (block.file or "block.py")
         file.write_text(block.text, encoding="utf-8")
-        self._call([sys.executable, str(file)])
+        self._call([*self._python_command, str(file)])
         assert self._status == 0, self._said
 
     def _toml(self, block: Block) -> None:
@@ -128,7 +134,7 @@ def party() -> Iterator[Party]:
 def test_a_document_does_what_it_says(document: Document, request: pytest.FixtureRequest) -> None:
     if all(block.language in SHOWN for block in document.blocks):
         return
-    reader = Reader(request.getfixturevalue("party"))
+    reader = Reader(request.getfixturevalue("party"), document)
     for block in document.blocks:
         try:
             reader.follow(block)
