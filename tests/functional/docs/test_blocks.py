@@ -2,16 +2,18 @@
 
 The blocks of one document are carried out in order, in one directory with a party of its own. A block whose first line
 is a comment with a file's name is written to that file. What a console block shows is compared with what comes out; in
-it `...` stands for anything.
+it `...` stands for anything. `pip install -e .` is carried out, in an environment of the document's own, with the
+package index that this environment was set up from.
 """
 
 import doctest
-import importlib.metadata
 import os
 import shlex
 import subprocess
 import sys
+import sysconfig
 import tomllib
+import venv
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,14 +23,15 @@ from support.party import REPOSITORY, Party
 
 from partyctl.config import parse
 from partyctl_plugins import manager
-from partyctl_plugins.manager import GROUP
 from partyctl_plugins.scripted import script
 
 LIMIT = 60.0
 """Seconds a command may take."""
 
-SET_UP = {"cd", "git", "make", "pip"}
+SET_UP = {"cd", "git", "make", "npm"}
 """Commands that change more than a test may; the makefile's targets are looked up, and `make demo` is carried out."""
+
+INSTALL = "pip install -e ."
 
 SHOWN = {"text", "mermaid"}
 """Blocks that are only looked at."""
@@ -49,7 +52,8 @@ class Reader:
         self._root = party.root
         self._environment = party.environment | {"PYTHONPATH": str(party.root)}
         self._status = 0
-        self._python_command = [sys.executable, *([str(SAMPLES)] if document.path in SAMPLED else [])]
+        self._interpreter = sys.executable
+        self._before = [str(SAMPLES)] if document.path in SAMPLED else []
         (self._root / "examples").symlink_to(REPOSITORY / "examples")
 
     def follow(self, block: Block) -> None:
@@ -63,31 +67,31 @@ class Reader:
     def _python(self, block: Block) -> None:
         file = self._root / (block.file or "block.py")
         file.write_text(block.text, encoding="utf-8")
-        self._call([*self._python_command, str(file)])
+        self._call([self._interpreter, *self._before, str(file)])
         assert self._status == 0, self._said
 
     def _toml(self, block: Block) -> None:
         if block.file == "pyproject.toml":
-            self._install(block.text)
+            tomllib.loads(block.text)
         elif "[[turn]]" in block.text:
             script.read(str(self._root / str(block.file)), str(self._root))
         else:
-            parse(block.text, self._root / "party.toml", self._provider)
+            parse(block.text, self._root / "party.toml", manager.resolve)
 
-    def _provider(self, name: str) -> object:
-        here = importlib.metadata.distributions(path=[str(self._root)])
-        if any(point.name == name for each in here for point in each.entry_points.select(group=GROUP)):
-            return name
-        return manager.resolve(name)
-
-    def _install(self, text: str) -> None:
-        """What pip leaves behind of an editable installation, as far as it matters here."""
-        project = tomllib.loads(text)["project"]
-        metadata = self._root / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
-        metadata.mkdir()
-        (metadata / "METADATA").write_text(f"Name: {project['name']}\nVersion: {project['version']}\n")
-        points = "\n".join(f"{name} = {target}" for name, target in project["entry-points"][GROUP].items())
-        (metadata / "entry_points.txt").write_text(f"[{GROUP}]\n{points}\n")
+    def _install(self) -> None:
+        """Install the directory, editable, beside what is installed here."""
+        place = self._root / "venv"
+        venv.create(place, with_pip=False)
+        self._interpreter = str(place / "bin" / "python")
+        own, ours = (sysconfig.get_path("purelib", vars={"base": str(base)}) for base in (place, sys.prefix))
+        # The line also reads our own editable installation, which a mere path would not.
+        Path(own, "beside.pth").write_text(f"import site; site.addsitedir({ours!r})\n", encoding="utf-8")
+        words = [self._interpreter, "-m", *shlex.split(INSTALL), "--quiet", "--disable-pip-version-check"]
+        # pip's own environment, which says where the index is.
+        done = subprocess.run(
+            words, cwd=self._root, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
 
     def _console(self, block: Block) -> None:
         command, expected = "", ""
@@ -101,12 +105,16 @@ class Reader:
 
     def _check(self, command: str, expected: str) -> None:
         words = shlex.split(DEMO if command == "make demo" else command)
+        if command == INSTALL:
+            assert not expected, f"no test sees what {command!r} shows"
+            self._install()
+            return
         if command == "echo $?":
             self._said = f"{self._status}\n"
         elif words[0] == "partyctl":
-            self._call([sys.executable, "-P", "-m", "partyctl", *words[1:]])
+            self._call([self._interpreter, "-P", "-m", "partyctl", *words[1:]])
         elif words[0] == "python":
-            self._call([sys.executable, *words[1:]])
+            self._call([self._interpreter, *words[1:]])
         else:
             assert words[0] in SET_UP, f"no test carries out {command!r}"
             assert not expected, f"no test sees what {command!r} shows"
