@@ -22,6 +22,7 @@ from partyctl_actors.supervision.policy import SessionPolicy
 from partyctl_actors.supervision.policy_commands import Command, Decided, Execute, Fail, Finish, Open, Wait
 from partyctl_actors.supervision.policy_config import PolicyConfig
 from partyctl_actors.supervision.policy_events import Event, Failed, Found, Lost, Opened, Outcome, Phase, Waited
+from partyctl_actors.supervision.policy_state import SessionState
 from partyctl_actors.supervision.turn_log import TurnLog
 from partyctl_actors.supervision.turn_notes import TurnNotes
 from partyctl_base.clock import Clock, StopSignal
@@ -100,6 +101,11 @@ class SessionParts:
         return self.checkpoints.load(self.checkpoint_key)
 
 
+def attempt_name(turn_id: str, serial: int) -> str:
+    """What a worker knows an attempt by: the outcome of the one before must not be taken for its own."""
+    return f"{turn_id}.{serial}"
+
+
 class _Running:
     """The turn that is carried out by a thread now.
 
@@ -118,6 +124,7 @@ class _Running:
         self.result: TurnResult | None = None
         self.error: Exception | None = None
         self.loss = ""
+        self.told_instead: list[Command] | None = None
 
     def left(self, now: float) -> float | None:
         """Seconds until its deadline, None without one."""
@@ -175,6 +182,20 @@ class AgentSession:
     def last_turn_conversation_id(self) -> str | None:
         """Where the last turn ran; a reset keeps it."""
         return self._state.last_turn_conversation_id
+
+    @property
+    def state(self) -> SessionState:
+        """Where it stands, as a value."""
+        return self._state
+
+    @property
+    def unfinished(self) -> TurnTicket | None:
+        """The turn that a session with this log had begun before, and that goes on when this ticket is run."""
+        turn = self._state.turn
+        if turn is None or not self._left_over:
+            return None
+        request = self._notes.request(turn.turn_id)
+        return TurnTicket(turn.turn_id, request, turn.expected, turn.strict, turn.pinned)
 
     def prepare_turn(
         self, request: TurnRequest, *, expect_conversation: str | None = None, pin: bool = False
@@ -263,6 +284,23 @@ class AgentSession:
             commands = self._step(policy_events.ReleaseAsked(self._clock.monotonic()))
         self._carry_out(commands)
 
+    def go_on(self) -> None:
+        """A person says: go on. What was spent on retries is forgiven, and a wait ends.
+
+        Raises:
+            JournalError: that could not be kept.
+        """
+        with self._lock:
+            commands = self._step(policy_events.ContinueAsked(self._clock.monotonic()))
+            running = self._running
+            if running is None:
+                self._notes.moved(self._state)
+            elif any(isinstance(each, Open | Execute | Finish | Fail) for each in commands):
+                running.told_instead = commands
+                running.stop.set()
+                return
+        self._report(commands)
+
     def adopt(self, conversation_id: str, *, previous_usage: ProviderUsage | None = None) -> bool:
         """Offer a conversation to go on with.
 
@@ -338,15 +376,18 @@ class AgentSession:
             held = self._ticket
             if held is not None and ticket.turn_id == held.turn_id and ticket != held:
                 raise SessionStateError("the ticket was altered", where=ticket.turn_id, fix="Prepare another turn")
-            turn = self._state.turn
+            turn, is_ending = self._state.turn, False
             if self._left_over and turn is not None and turn.turn_id == ticket.turn_id:
                 commands, self._left_over = self._left_over, []
+                is_ending = turn.interrupted
             else:
                 commands = self._step(policy_events.RunAsked(now, ticket.turn_id))
             endings.raise_refused(commands)
             running = _Running(ticket, until, deadline, tell)
             if self._state.phase is not Phase.IDLE:
                 self._running = running
+            if is_ending:
+                running.stop.set()
         return running, commands
 
     def _to_its_end(self, running: _Running, commands: list[Command]) -> Finish | Fail:
@@ -362,7 +403,10 @@ class AgentSession:
             else:
                 event = self._execute(running, last.serial)
             with self._lock:
-                commands = self._step(event)
+                instead, running.told_instead = running.told_instead, None
+                if instead is not None and not (self._state.turn is not None and self._state.turn.interrupted):
+                    running.stop = StopSignal()
+                commands = self._step(event) if instead is None else instead
                 going_on = self._running is running
             if going_on:
                 self._notes.moved(self._state)
@@ -394,7 +438,8 @@ class AgentSession:
             running.tell(event)
 
         try:
-            result = connection.turn(running.ticket.turn_id, running.request(left), emit, running.stop)
+            attempt = attempt_name(running.ticket.turn_id, serial)
+            result = connection.turn(attempt, running.request(left), emit, running.stop)
             ran_in = result.session_id or connection.conversation_id
         except Exception as error:
             return self._failed(running, serial, error, "turn", connection, watch)
@@ -438,7 +483,7 @@ class AgentSession:
             self._usage = {each: usage for each, usage in self._usage.items() if each == held}
         if isinstance(end, Fail):
             error = endings.raised(end, running.error, running.loss)
-            self._notes.failed(running.ticket, error, self._state)
+            self._notes.failed(running.ticket.turn_id, error, self._state)
             raise error
         result = running.result
         if end.forced or result is None:
@@ -456,22 +501,41 @@ class AgentSession:
             named = next((each.conversation_id for each in self._connections.values()), None)
             commands = self._step(policy_events.Broke(self._clock.monotonic(), named, repr(error)))
         self._carry_out(commands)
-        self._notes.failed(running.ticket, error, self._state)
+        self._notes.failed(running.ticket.turn_id, error, self._state)
 
     # --- any thread ---
 
     def _restore(self) -> None:
-        """Go on where another session with this log was. A turn that waited then goes on when its ticket is run."""
-        commands = self._step(policy_events.Restored(self._clock.monotonic(), Found.GONE))
-        self._left_over = [command for command in commands if isinstance(command, Wait)]
-        self._report(commands)
+        """Go on where another session with this log was. A turn that is not over goes on when its ticket is run."""
+        connection = self._engine.taken
+        if connection is not None and not self._state.live and self._state.phase is not Phase.OPENING:
+            connection.close()  # the session was done with it
+            connection = None
+        if connection is not None and self._state.connection is not None:
+            self._connections[self._state.connection] = connection
+        # What cannot be reached is as good as gone.
+        found = Found.GONE if connection is None else self._engine.found
+        last = self._carry_out(self._step(policy_events.Restored(self._clock.monotonic(), found)))
+        turn = self._state.turn
+        if isinstance(last, Wait):
+            self._left_over = [last]
+        elif turn is not None and turn.phase is Phase.RUNNING:
+            self._left_over = [Execute(turn.serial)]
+        elif turn is not None and turn.phase is Phase.OPENING:
+            self._left_over = [Open(turn.serial, self._state.conversation_id)]
+        elif isinstance(last, Fail):
+            why = "a supervisor found its worker gone" if found is Found.GONE else "its worker was not asked for it"
+            error = endings.raised(last, None, why)
+            self._notes.failed(last.turn_id, error, self._state)
+            if connection is not None and connection not in self._connections.values():
+                connection.close()
 
     def _drop_left_over(self) -> None:
         """Nobody goes on with the turn that waited: it is over."""
         with self._lock:
-            waits, self._left_over = self._left_over, []
+            waits = [command for command in self._left_over if isinstance(command, Wait)]
+            self._left_over = [command for command in self._left_over if command not in waits]
             for wait in waits:
-                assert isinstance(wait, Wait)
                 self._step(Waited(self._clock.monotonic(), wait.serial, stopped=True))
 
     def _step(self, event: Event) -> list[Command]:

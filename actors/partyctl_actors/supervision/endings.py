@@ -88,7 +88,7 @@ def raised(fail: Fail, last: Exception | None, why: str) -> Exception:
 
     Args:
         fail: what the policy says of it.
-        last: what its last attempt raised.
+        last: what its last attempt raised; None if that was another supervisor's.
         why: the cause of a loss.
     """
     if fail.reason is Reason.CANCELLED:
@@ -99,7 +99,8 @@ def raised(fail: Fail, last: Exception | None, why: str) -> Exception:
         )
     if fail.reason is Reason.LOST:
         return TurnLostError(fail.turn_id, fail.in_flight, why=why)
-    assert last is not None
+    if last is None:  # the supervisor that knew is gone
+        return TurnCancelledError("the turn was ended between two attempts", where=fail.turn_id)
     note = NOTES.get(fail.rule)
     if note is not None and note not in getattr(last, "__notes__", ()):
         last.add_note(note)

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
+from partyctl_actors.supervision.policy_events import Found
 from partyctl_base.clock import StopSignal
 from partyctl_plugins.contract import (
     ConversationSpec,
@@ -34,8 +35,13 @@ class Connection(Protocol):
     def alive(self) -> bool:
         """Whether a turn can still be asked of it."""
 
-    def turn(self, turn_id: str, request: TurnRequest, emit: Emit, stop: StopSignal) -> TurnResult:
+    def turn(self, attempt: str, request: TurnRequest, emit: Emit, stop: StopSignal) -> TurnResult:
         """Run one turn; `emit` is called on the calling thread. If `stop` is set already, the provider is not asked.
+
+        Args:
+            attempt: the name of the turn and of the attempt at it. The attempt that this connection was taken over
+                with is not asked for again: what comes of it is waited for.
+            request, emit, stop: as above.
 
         Raises:
             AgentSessionError: the provider failed it.
@@ -54,7 +60,18 @@ class Connection(Protocol):
 
 
 class Engine(Protocol):
-    """Opens connections, one at a time."""
+    """Opens connections, one at a time.
+
+    Attributes:
+        found: what was found of the worker of a session that had this one's log before.
+        taken: that worker's connection, taken over; None if there is none.
+    """
+
+    @property
+    def found(self) -> Found: ...
+
+    @property
+    def taken(self) -> Connection | None: ...
 
     @property
     def profile(self) -> ProviderProfile:

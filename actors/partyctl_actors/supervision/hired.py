@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeVar
 
 from partyctl_actors.supervision.engine import Opening
 from partyctl_actors.supervision.plan import SupervisorLimits, WorkerPlan
+from partyctl_actors.supervision.policy_events import Found
 from partyctl_actors.supervision.supervisor import Supervisor
 from partyctl_base.clock import StopSignal
 from partyctl_base.ids import IdAllocator
@@ -64,9 +65,13 @@ class HiredEngine:
         limits: how long each step may take.
         ids: who names messages.
         on_hired: told each worker's pid and confinement, on the loop.
+        profile: what the provider can do, if that is known already; then no worker is hired before it is needed.
+        attempt: take over the worker that the session had before, by the plan's labels and epoch, with this attempt
+            under way; "" with none. None: there was none.
 
     Raises:
         PluginLoadError, PartyError: no worker could be started, or the plugin could not be loaded in it.
+        AttachRefused: another one has the session's worker by right of a later epoch.
     """
 
     def __init__(
@@ -76,6 +81,8 @@ class HiredEngine:
         limits: SupervisorLimits,
         ids: IdAllocator,
         on_hired: Callable[[int, str], None] | None = None,
+        profile: ProviderProfile | None = None,
+        attempt: str | None = None,
     ) -> None:
         self._grounds = grounds
         self._plan = plan
@@ -87,13 +94,22 @@ class HiredEngine:
         self._connections: list[HiredConnection] = []
         self._closed = False
         self._end_unknown = False
+        self._ready: HiredConnection | None = None
         self.predecessor_dead = True
+        self.found = Found.GONE
+        self.taken: HiredConnection | None = None
         self._loop = grounds.hold()
         try:
+            if attempt is not None:
+                _told(self._attach(attempt), self._loop).result(HOST_LIMIT + 2 * limits.hire)
+                profile = profile if self.taken is None else self.taken.profile or profile
+            if profile is not None:
+                self._profile = profile
+                return
             # The first worker is hired before it is needed: who has a broken plugin learns it here, and only a worker
             # can say what its provider is capable of.
             hire = _told(self._hire(), self._loop)
-            self._ready: HiredConnection | None = hire.result(HOST_LIMIT + limits.hire + limits.load)
+            self._ready = hire.result(HOST_LIMIT + limits.hire + limits.load)
         except BaseException:
             self.close()
             raise
@@ -155,6 +171,19 @@ class HiredEngine:
         else:
             opening.made(connection)
 
+    async def _attach(self, attempt: str) -> None:
+        """Take over the worker there is; one that nothing can be done with is closed."""
+        connection = HiredConnection(await self._grounds.client(), self._plan, self._limits, self._ids, self._gone)
+        with self._lock:
+            self._connections.append(connection)
+        self.found = await connection.attach(attempt, self._on_hired)
+        if self.found is Found.GONE or not connection.usable:
+            await asyncio.shield(connection.ended())
+            return
+        self.taken = connection
+        if connection.is_opening:
+            self._ready = connection
+
     async def _hire(self) -> HiredConnection:
         connection = HiredConnection(await self._grounds.client(), self._plan, self._limits, self._ids, self._gone)
         with self._lock:
@@ -203,6 +232,7 @@ class HiredConnection:
         self._gone = gone
         self._lock = threading.Lock()
         self._turn_id: str | None = None
+        self._found_with: str | None = None
         self._closed = False
         self._coming: queue.SimpleQueue[AgentEvent | concurrent.futures.Future[TurnResult]] = queue.SimpleQueue()
         self._room = asyncio.Event()
@@ -222,6 +252,16 @@ class HiredConnection:
         return not self._closed and self._supervisor.state not in ("failed", "abandoned", "closing", "closed")
 
     @property
+    def usable(self) -> bool:
+        """Whether a worker that was taken over can be gone on with."""
+        return self._supervisor.state in ("idle", "busy", "opening")
+
+    @property
+    def is_opening(self) -> bool:
+        """Whether its conversation is being opened."""
+        return self._supervisor.state == "opening"
+
+    @property
     def end_is_known(self) -> bool:
         """Whether the worker has ended for certain; a launcher that is lost has not said so."""
         notice = self._supervisor.notice
@@ -234,16 +274,20 @@ class HiredConnection:
             return error
         return LauncherLost("the launcher of a worker is gone, and the worker with it", why=notice.describe())
 
-    def turn(self, turn_id: str, request: TurnRequest, emit: Emit, stop: StopSignal) -> TurnResult:
+    def turn(self, attempt: str, request: TurnRequest, emit: Emit, stop: StopSignal) -> TurnResult:
         """See `Connection.turn`."""
         coming: queue.SimpleQueue[AgentEvent | concurrent.futures.Future[TurnResult]] = queue.SimpleQueue()
         self._coming = coming
         with self._lock:
-            if stop.is_set():
+            is_under_way, self._found_with = self._found_with == attempt, None
+            if stop.is_set() and not is_under_way:
                 result = None
             else:
-                self._turn_id = turn_id
-                result = _told(self._supervisor.turn(turn_id, request), self._loop)
+                self._turn_id = attempt
+                coming_of_it = self._supervisor.result if is_under_way else self._asked(attempt, request)
+                result = _told(coming_of_it(), self._loop)
+            if stop.is_set() and is_under_way:
+                _told(self._supervisor.interrupt(), self._loop)
         if result is None:
             emit(TurnInterrupted())
             return TurnResult(session_id=self.conversation_id, interrupted=True)
@@ -287,15 +331,28 @@ class HiredConnection:
         except Exception:
             _log.exception("A worker could not be closed within %g s; it is left to its launcher", limit)
 
+    def _asked(self, attempt: str, request: TurnRequest) -> Callable[[], Coroutine[Any, Any, TurnResult]]:
+        return lambda: self._supervisor.turn(attempt, request)
+
     # --- on the loop ---
+
+    async def attach(self, attempt: str, on_hired: Callable[[int, str], None] | None) -> Found:
+        """Take over the session's worker; see `Supervisor.attach`."""
+        found, _ = await self._supervisor.attach(attempt, on_hired)
+        if found is Found.BUSY and attempt:
+            self._found_with = attempt
+        return found
 
     async def load(self, on_hired: Callable[[int, str], None] | None) -> None:
         """Hire the worker and load the plugin; see `Supervisor.load`."""
         await self._supervisor.load(on_hired)
 
     async def converse(self, spec: ConversationSpec, limit: float) -> None:
-        """Open the conversation; see `Supervisor.converse`."""
-        await self._supervisor.converse(spec, limit)
+        """Open the conversation, or wait until it is open; see `Supervisor.converse` and `Supervisor.opened`."""
+        if self.is_opening:
+            await self._supervisor.opened(limit)
+        else:
+            await self._supervisor.converse(spec, limit)
 
     async def ended(self) -> None:
         """Close it, and see its worker's end."""

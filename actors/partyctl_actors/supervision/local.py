@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from partyctl_actors.supervision.engine import Opening
 from partyctl_actors.supervision.plan import SupervisorLimits
+from partyctl_actors.supervision.policy_events import Found
 from partyctl_base.clock import StopSignal
 from partyctl_plugins.contract import (
     Conversation,
@@ -45,6 +46,8 @@ class LocalEngine:
     """
 
     predecessor_dead = True
+    found = Found.GONE
+    taken = None
 
     def __init__(self, transport: Transport, limits: SupervisorLimits) -> None:
         self._transport = transport
@@ -100,7 +103,7 @@ class LocalConnection:
     def conversation_id(self) -> str | None:
         return self._conversation.conversation_id
 
-    def turn(self, turn_id: str, request: TurnRequest, emit: Emit, stop: StopSignal) -> TurnResult:
+    def turn(self, attempt: str, request: TurnRequest, emit: Emit, stop: StopSignal) -> TurnResult:
         """See `Connection.turn`."""
         with self._changed:
             if not self._changed.wait_for(lambda: self._inside == 0, self._limits.interrupt):
@@ -108,7 +111,7 @@ class LocalConnection:
                 self.alive = False
                 raise TurnFailedError(
                     "an interrupt or a message of an earlier turn did not return",
-                    where=turn_id,
+                    where=attempt,
                     why=f"the transport has had it for {self._limits.interrupt:g} s",
                 )
             self._running, self._interrupted = True, False

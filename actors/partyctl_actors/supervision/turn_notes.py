@@ -9,8 +9,8 @@ from typing import cast
 from partyctl_actors.errors import JournalError
 from partyctl_actors.supervision.policy_state import SessionState, from_plain, to_plain
 from partyctl_actors.supervision.turn_log import TurnLog
-from partyctl_plugins.codec import codec
-from partyctl_plugins.contract import Turn, TurnRequest, TurnTicket
+from partyctl_plugins.codec import Mismatch, codec
+from partyctl_plugins.contract import Turn, TurnLostError, TurnRequest, TurnTicket
 
 _log = logging.getLogger("partyctl.supervision")
 _REQUEST = codec(TurnRequest)
@@ -30,8 +30,29 @@ class TurnNotes:
 
     def recover(self) -> SessionState | None:
         """Where the session stood, None if nothing is known."""
-        state = None if self._to is None else self._to.recover().state
-        return None if state is None else from_plain(dict(state))
+        if self._to is None:
+            return None
+        found = self._to.recover()
+        if found.state is None:
+            return None
+        state = from_plain(dict(found.state))
+        if state.turn is not None and state.turn.turn_id in found.intents:
+            self._intended = state.turn.turn_id
+        return state
+
+    def request(self, turn_id: str) -> TurnRequest:
+        """What was asked in a turn that is not over.
+
+        Raises:
+            JournalError: the log does not know it.
+        """
+        intents = {} if self._to is None else self._to.recover().intents
+        try:
+            return cast(TurnRequest, _REQUEST.decode(dict(intents[turn_id])))
+        except (KeyError, Mismatch) as error:
+            raise JournalError(
+                "The request of a turn is not in the log of its session", where=turn_id, why=repr(error)
+            ) from error
 
     def intend(self, ticket: TurnTicket, state: SessionState) -> None:
         """A turn is about to be run: durable when this returns. Raises JournalError: it must not be run."""
@@ -49,10 +70,13 @@ class TurnNotes:
         if self._to is not None:
             self._over(turn.turn_id, {"finished": _TURN.encode(turn)}, state)
 
-    def failed(self, ticket: TurnTicket, error: BaseException, state: SessionState) -> None:
+    def failed(self, turn_id: str, error: BaseException, state: SessionState) -> None:
         """A turn has failed."""
         if self._to is not None:
-            self._over(ticket.turn_id, {"failed": {"type": type(error).__name__, "message": str(error)}}, state)
+            failed: dict[str, object] = {"type": type(error).__name__, "message": str(error)}
+            if isinstance(error, TurnLostError):
+                failed["in_flight"] = error.in_flight
+            self._over(turn_id, {"failed": failed}, state)
 
     def _over(self, turn_id: str, outcome: Mapping[str, object], state: SessionState) -> None:
         assert self._to is not None
