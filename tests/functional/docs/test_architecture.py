@@ -8,6 +8,8 @@ import pytest
 from support.documents import DOCUMENTS, Document
 from support.party import REPOSITORY
 
+from partyctl.host.budget import RestartPolicy
+
 PAGE = Document("docs/architecture.md")
 DECISIONS = [path for path in DOCUMENTS if re.match(r"docs/decisions/\d", path)]
 
@@ -24,6 +26,11 @@ def value(name: str) -> float:
 @pytest.mark.parametrize(("name", "seconds"), [(row[0].strip("`"), row[1]) for row in PAGE.rows("Waits")[2:]])
 def test_a_wait_is_as_long_as_it_says(name: str, seconds: str) -> None:
     assert value(name) == float(seconds)
+
+
+def test_the_budget_of_restarts_is_that_of_the_code() -> None:
+    policy = RestartPolicy()
+    assert f"at most {policy.intensity} times within {policy.period:g} s" in PAGE.text.replace("\n", " ")
 
 
 def test_the_floors_are_those_that_are_checked() -> None:

@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 from support.documents import Document
 
-from partyctl_plugins import hookspecs
+from partyctl_plugins import errors, events, hookspecs
 from partyctl_plugins.claude.command import StreamOptions
 from partyctl_plugins.contract import Conversation, FailureKind, SteerableConversation, Transport
 from partyctl_plugins.errors import ProviderOptionsError
@@ -18,6 +18,12 @@ from partyctl_plugins.scripted.transport import ScriptedTransport
 
 PAGE = Document("docs/providers.md")
 UNKNOWN = "zzzzzzzz"
+
+OF_A_TRANSPORT = {
+    "TurnFailedError", "CliExitError", "SessionResumeError", "TurnTimeoutError", "ProviderCapabilityError",
+    "ProviderOptionsError", "SessionStateError", "NoRunningTurnError",
+}  # fmt: skip
+"""The errors that a transport has a reason to raise itself."""
 
 
 def own_names(cls: type) -> set[str]:
@@ -42,9 +48,49 @@ def test_every_kind_of_failure_has_a_row() -> None:
     assert sorted(PAGE.first_cells("Kinds of failure")[1:]) == sorted(kind.value for kind in FailureKind)
 
 
-def test_every_event_has_a_row() -> None:
-    told = [word for row in PAGE.rows("Events") for word in re.findall(r"`(\w+)`", row[0])]
-    assert sorted(told) == sorted(event.__name__ for event in get_args(AgentEvent))
+def told(cls: type) -> str:
+    """The docstrings of a class and of what it declares."""
+    return " ".join(inspect.getdoc(each) or "" for each in (cls, *(vars(cls)[name] for name in own_names(cls))))
+
+
+def arguments(call: type) -> str:
+    """What a class is made with, without what every error takes: a name that may be left out is followed by `=`."""
+    found, star = [], False
+    for each in inspect.signature(call).parameters.values():
+        if each.name in ("where", "why", "fix"):
+            continue
+        if each.kind is each.KEYWORD_ONLY and not star:
+            found.append("*")
+            star = True
+        found.append(each.name if each.default is each.empty else f"{each.name}=")
+    return ", ".join(found)
+
+
+def test_every_event_has_a_row_with_its_fields() -> None:
+    rows = PAGE.rows("Events")[2:]
+    assert [row[0].strip("`") for row in rows] == [event.__name__ for event in get_args(AgentEvent)]
+    for row in rows:
+        assert row[1].strip("`") == arguments(getattr(events, row[0].strip("`"))), row[0]
+
+
+def test_every_error_of_a_transport_has_its_arguments() -> None:
+    rows = PAGE.rows("Errors of a transport")[2:]
+    raised = {
+        error for error in vars(errors).values() if isinstance(error, type) and error.__module__ == errors.__name__
+    }
+    told = {getattr(errors, row[0].strip("`")) for row in rows}
+    assert told == {error for error in raised if error.__name__ in OF_A_TRANSPORT}
+    for row in rows:
+        assert row[1].strip("`") == arguments(getattr(errors, row[0].strip("`"))), row[0]
+
+
+def test_what_a_transport_raises_is_what_its_module_says_it_may() -> None:
+    named = {
+        name
+        for cls in (Transport, Conversation, SteerableConversation)
+        for name in re.findall(r"\b\w+Error\b", told(cls))
+    }
+    assert named - {"PluginError"} <= OF_A_TRANSPORT
 
 
 def test_every_step_of_the_scripted_provider_has_a_row() -> None:
