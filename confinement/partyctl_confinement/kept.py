@@ -130,14 +130,17 @@ class Kept:
 
     def overdue(self, now: float) -> list[Worker]:
         """Those that were without a client for too long."""
-        return [
-            each.worker for each in self._by_id.values() if each.since is not None and now >= each.since + self._limit
-        ]
+        return [worker for worker, since in self._unattached() if now >= since + self._limit]
 
     def due(self) -> float | None:
         """When the next one will have been; None if all have a client."""
-        waiting = [each.since for each in self._by_id.values() if each.since is not None]
+        waiting = [since for _, since in self._unattached()]
         return min(waiting) + self._limit if waiting else None
+
+    def _unattached(self) -> list[tuple[Worker, float]]:
+        """Those without a client, and since when; what is being killed waits for nobody."""
+        kept = self._by_id.values()
+        return [(each.worker, each.since) for each in kept if each.since is not None and each.worker.cause == "exit"]
 
     def _too_late(self, session: str, epoch: int) -> Attached | None:
         end = self._ends.get(session)

@@ -100,9 +100,6 @@ class DurableSession:
             for command in told:
                 if isinstance(command, commands.CloseConversation):
                     await self._hang_up()
-                elif isinstance(command, commands.Finish | commands.Fail):
-                    self._log.outcome(name, self._outcome(command), to_plain(self.state))
-                    self.over.add(name)
                 elif isinstance(command, commands.Open):
                     event = await self._open(command.serial, command.conversation_id)
                 elif isinstance(command, commands.Execute):
@@ -118,14 +115,12 @@ class DurableSession:
         """What is to be done about it, once that is durable; then a worker may forget what it was about."""
         before = self.state
         self.state, told = self._policy.step(before, event)
-        if not any(isinstance(command, commands.Finish | commands.Fail) for command in told):
+        ends = [command for command in told if isinstance(command, commands.Finish | commands.Fail)]
+        if not ends:
             self._log.state(to_plain(self.state))
-        else:
-            name = before.turn.turn_id if before.turn is not None else ""
-            ends = [command for command in told if isinstance(command, commands.Finish | commands.Fail)]
-            self._log.outcome(name, self._outcome(ends[0]), to_plain(self.state))
-            self.over.add(name)
-            told = [command for command in told if command not in ends]
+        for end in ends:
+            self._log.outcome(end.turn_id, self._outcome(end), to_plain(self.state))
+            self.over.add(end.turn_id)
         if isinstance(event, events.Succeeded | events.Failed) and self._supervisor is not None:
             assert before.turn is not None
             await self._supervisor.acknowledge(wire_id(before.turn.turn_id, event.serial))

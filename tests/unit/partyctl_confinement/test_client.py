@@ -7,7 +7,7 @@ import pytest
 from partyctl_base.aio import AsyncChannel
 from partyctl_base.channel import Channel
 from partyctl_confinement.client import ExitNotice, LauncherClient
-from partyctl_confinement.errors import LauncherLost, SpawnRefused
+from partyctl_confinement.errors import AttachRefused, LauncherLost, SpawnRefused
 
 
 class FakeLauncher:
@@ -122,6 +122,58 @@ def test_a_worker_nobody_waits_for_any_more_is_turned_away() -> None:
         end = await launcher.spawned(worker_id)
         assert await asyncio.to_thread(end.receive, timeout=5) is None
         end.close()
+
+    _play(scenario)
+
+
+def test_a_worker_is_attached_with_its_channel_and_its_end_is_told() -> None:
+    async def scenario(launcher) -> None:
+        asking = asyncio.ensure_future(launcher.client.attach("s", epoch=2))
+        request = await launcher.request()
+        assert request == {"t": "attach", "id": request["id"], "session": "s", "epoch": 2}
+        near, far = Channel.pair()
+        told = {"t": "attached", "request": request["id"], "id": "w-1", "pid": 9, "confinement": "unconfined"}
+        await launcher.answer(told, (far.fileno(),))
+        far.close()
+        hired = await asking
+        assert (hired.id, hired.pid) == ("w-1", 9)
+        await launcher.answer({"t": "taken", "id": "w-1"})
+        assert (await hired.exited()).describe() == "taken over by another client"
+        hired.channel.close()
+        near.close()
+
+    _play(scenario)
+
+
+def test_what_is_answered_when_a_worker_cannot_be_had() -> None:
+    async def scenario(launcher) -> None:
+        asking = asyncio.ensure_future(launcher.client.attach("s", epoch=2))
+        await launcher.answer({"t": "unknown", "id": (await launcher.request())["id"]})
+        assert await asking is None
+        asking = asyncio.ensure_future(launcher.client.attach("s", epoch=1))
+        refused = {"t": "refused", "id": (await launcher.request())["id"], "request": "attach", "why": "not later"}
+        await launcher.answer(refused)
+        with pytest.raises(AttachRefused, match="not later"):
+            await asking
+
+    _play(scenario)
+
+
+def test_a_worker_that_is_attached_when_nobody_waits_for_it_any_more_is_ended() -> None:
+    async def scenario(launcher) -> None:
+        asking = asyncio.ensure_future(launcher.client.attach("s", epoch=2))
+        request = await launcher.request()
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        assert (await launcher.request())["t"] == "kill"
+        near, far = Channel.pair()
+        told = {"t": "attached", "request": request["id"], "id": "w-1", "pid": 9, "confinement": "unconfined"}
+        await launcher.answer(told, (far.fileno(),))
+        far.close()
+        assert await launcher.request() == {"t": "kill", "id": "w-1"}
+        assert near.receive(timeout=5) is None
+        near.close()
 
     _play(scenario)
 

@@ -114,6 +114,12 @@ def test_one_that_waits_too_long_is_due_and_one_that_is_attached_is_not(kept: Ke
     os.close(attached.end)
 
 
+def test_one_that_is_being_killed_is_not_due_again(kept: Kept, pair: Pair) -> None:
+    kept.detach(pair.worker, 100.0)
+    pair.worker.cause = "unattached"
+    assert (kept.due(), kept.overdue(1000.0)) == (None, [])
+
+
 def test_one_that_has_ended_is_had_with_a_channel_that_has_too(kept: Kept, pair: Pair) -> None:
     kept.ended(pair.worker)
     with pytest.raises(AttachRefused):
