@@ -1,30 +1,72 @@
 """A role played by a provider: what the role hears becomes a prompt, the answer becomes a message.
 
-The schema of what may be said stands in the prompt, and the answer is one JSON object, so that any provider can play.
+The schema of what may be said stands in the prompt, and the answer is one JSON object, so that any provider can play. A
+role of a run has one agent session. What its conversation has heard is not told again; a fresh one is told everything.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from partyctl_actors.errors import ContentError, SelectionError, SessionError
 from partyctl_actors.participants import answers
-from partyctl_actors.participants.interface import Offer, Seat
+from partyctl_actors.participants.interface import Offer, Seat, WorkerSource
 from partyctl_actors.participants.prompts import again, form, told
 from partyctl_actors.participants.sessions import worker_plan
 from partyctl_actors.protocol.message import Message
-from partyctl_actors.supervision import Supervisor, WorkerPlan, WorkerStarted
+from partyctl_actors.supervision import Supervisor, SupervisorLimits, WorkerPlan, WorkerStarted
+from partyctl_actors.supervision.agent_session import AgentSession, SessionParts
+from partyctl_actors.supervision.hired import HiredEngine
+from partyctl_actors.supervision.off_loop import off_loop
 from partyctl_actors.transcript import Envelope
+from partyctl_base.clock import SystemClock
 from partyctl_base.ids import RandomIds
-from partyctl_plugins.contract import ConversationSpec, TurnRequest, TurnResult
+from partyctl_confinement.client import LauncherClient
+from partyctl_plugins.contract import (
+    AgentEvent,
+    ConversationSpec,
+    RetryPolicy,
+    SessionResumeError,
+    Turn,
+    TurnRequest,
+    TurnResult,
+)
 
 if TYPE_CHECKING:
     from partyctl_actors.participants.agent import Agent
 
 TURN_LIMIT = 4 * 3600.0
 """Seconds one turn of an agent may take at the most; a step's `within=` is the limit that a protocol sets."""
+
+
+class _OnLoop:
+    """The workers of a run, whose supervisors live on the run's own loop; see `Grounds`."""
+
+    def __init__(self, workers: WorkerSource) -> None:
+        self._workers = workers
+        self._loop = asyncio.get_running_loop()
+
+    def hold(self) -> asyncio.AbstractEventLoop:
+        return self._loop
+
+    def release(self) -> None:
+        """The loop and the workers' source are the run's."""
+
+    async def client(self) -> LauncherClient:
+        return await self._workers.client()
+
+
+class _Watcher:
+    """Hands a provider's events to the run."""
+
+    def __init__(self, watch: Callable[[object], None]) -> None:
+        self._watch = watch
+
+    def on_event(self, event: AgentEvent) -> None:
+        self._watch(event)
 
 
 class ProviderPlayer:
@@ -43,32 +85,33 @@ class ProviderPlayer:
         self._agent = agent
         self._seat = seat
         self._plan = _worker_plan(agent, seat)
+        self._past: list[Envelope] = []
         self._heard: list[Envelope] = []
-        self._said: list[Envelope] = []
-        self._supervisor: Supervisor | None = None
-        self._begun = False
-        self._ids = agent.ids or RandomIds()
+        self._engine: HiredEngine | None = None
+        self._opening: asyncio.Task[AgentSession] | None = None
+        self._turning: asyncio.Task[Turn] | None = None
 
     @property
     def supervisor(self) -> Supervisor | None:
-        """The supervisor of the role's agent session, None before its first turn."""
-        return self._supervisor
+        """The supervisor of the worker that the role has now, None before its first turn."""
+        return None if self._engine is None else self._engine.supervisor
 
     async def author(self, offer: Offer) -> Message:
         """Ask the agent for the role's next message; one it cannot form right is asked for again, `repair` times."""
-        if self._supervisor is None:
-            self._supervisor = await self._hire()
-        prompt = self._prompt(offer)
+        if self._opening is None:
+            self._opening = asyncio.get_running_loop().create_task(self._open())
+        session = await asyncio.shield(self._opening)
+        correction = ""
         for attempt in range(self._agent.repair + 1):
-            request = TurnRequest(prompt, timeout=TURN_LIMIT)
-            result = await self._supervisor.turn(self._ids.new_id("turn"), request)
+            result = await self._ask(session, offer, correction)
             try:
                 message = answers.read(result.text, offer)
             except (ContentError, SelectionError) as error:
                 if attempt == self._agent.repair:
                     raise
-                prompt = again(str(error), offer)
+                correction = again(str(error), offer)
             else:
+                self._past += [*self._heard, Envelope(self._seat.role, offer.receiver, message)]
                 self._heard.clear()
                 return message
             finally:
@@ -81,42 +124,75 @@ class ProviderPlayer:
 
     def recall(self, envelope: Envelope) -> None:
         """Keep what the role said in an earlier life of the run; a fresh conversation does not know it."""
-        self._said.append(envelope)
+        self._past += [*self._heard, envelope]
+        self._heard.clear()
 
     async def cancel(self, reason: str) -> None:
         """End the running turn."""
-        if self._supervisor is not None:
-            await self._supervisor.interrupt()
+        if self._opening is not None and self._opening.done() and not self._opening.exception():
+            self._opening.result().interrupt()
 
     async def close(self) -> None:
-        """Close the conversation and end the worker."""
-        if self._supervisor is not None:
-            await self._supervisor.close()
+        """Close the conversation and end the worker. What goes on ends within the limits of the supervisor."""
+        if self._opening is None:
+            return
+        await asyncio.wait((self._opening,))
+        if not self._opening.exception():
+            await self._opening.result().aclose()
+        if self._turning is not None:
+            await asyncio.wait((self._turning,))
 
-    async def _hire(self) -> Supervisor:
+    async def _open(self) -> AgentSession:
         if self._seat.workers is None:
             raise SessionError("There is no source of workers", where=str(self._seat.role), fix="Use partyctl.Session")
-        supervisor = Supervisor(await self._seat.workers.client(), self._plan, self._seat.watch)
-        try:
-            await supervisor.open(self._started)
-        except BaseException:
-            await asyncio.shield(supervisor.close())
-            raise
-        return supervisor
+        agent, grounds, limits = self._agent, _OnLoop(self._seat.workers), SupervisorLimits()
+        ids = agent.ids or RandomIds()
+        engine = await off_loop(lambda _: HiredEngine(grounds, self._plan, limits, RandomIds(), self._started))
+        self._engine = engine
+        handlers = (_Watcher(self._seat.watch), *agent.event_handlers)
+        return AgentSession(
+            SessionParts(
+                engine, self._plan.spec, agent.clock or SystemClock(), ids, agent.retry or RetryPolicy(), handlers,
+                limits=limits,
+            )
+        )  # fmt: skip
 
     def _started(self, pid: int, confinement: str) -> None:
         self._seat.watch(WorkerStarted(self._seat.role.name, self._plan.provider.name, pid, confinement))
 
-    def _prompt(self, offer: Offer) -> str:
+    async def _ask(self, session: AgentSession, offer: Offer, correction: str) -> TurnResult:
+        if session.conversation_id is not None:
+            prompt = correction or self._prompt(offer, fresh=False)
+            try:
+                # A fresh conversation would know nothing of what this prompt leaves out.
+                return await self._run(session, prompt, pin=True)
+            except SessionResumeError:
+                pass
+        prompt = self._prompt(offer, fresh=True)
+        return await self._run(session, f"{prompt}\n\n{correction}" if correction else prompt, pin=False)
+
+    async def _run(self, session: AgentSession, prompt: str, *, pin: bool) -> TurnResult:
+        request = TurnRequest(prompt, timeout=TURN_LIMIT)
+        ticket = await off_loop(lambda _: session.prepare_turn(request, pin=pin))
+        self._turning = turning = asyncio.get_running_loop().create_task(session.arun(ticket))
+        try:
+            turn = await asyncio.shield(turning)
+        except asyncio.CancelledError:
+            # The step's time is over now, however long the provider takes to notice; `close` waits for it.
+            session.interrupt(ticket)
+            turning.add_done_callback(lambda late: late.cancelled() or late.exception())
+            raise
+        return turn.result
+
+    def _prompt(self, offer: Offer, *, fresh: bool) -> str:
         parts = []
-        if not self._begun:
-            self._begun = True
+        if fresh:
             others = ", ".join(role.name for role in self._seat.protocol.roles if role != self._seat.role)
             parts.append(f"You are {self._seat.role.name}, in a conversation with {others}.")
             if self._agent.instructions:
                 parts.append(self._agent.instructions)
-            if self._said:
-                parts.append("Said before:\n" + told(self._said))
+            if self._past:
+                parts.append("Said before:\n" + told(self._past))
         if self._heard:
             parts.append("New messages:\n" + told(self._heard))
         parts.append(form(offer))

@@ -121,6 +121,12 @@ class HiredEngine:
     def profile(self) -> ProviderProfile:
         return self._profile
 
+    @property
+    def supervisor(self) -> Supervisor | None:
+        """The supervisor of the newest worker, None while there is none."""
+        with self._lock:
+            return self._connections[-1].supervisor if self._connections else None
+
     def open(self, spec: ConversationSpec, stop: StopSignal, limit: float) -> HiredConnection:
         """See `Engine.open`."""
         with self._lock:
@@ -260,6 +266,11 @@ class HiredConnection:
     def is_opening(self) -> bool:
         """Whether its conversation is being opened."""
         return self._supervisor.state == "opening"
+
+    @property
+    def supervisor(self) -> Supervisor:
+        """Who drives its worker; to be looked at only."""
+        return self._supervisor
 
     @property
     def end_is_known(self) -> bool:

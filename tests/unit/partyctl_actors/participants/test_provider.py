@@ -26,17 +26,27 @@ from partyctl_plugins.contract import (
     NativePermissions,
     ProviderProfile,
     ProviderUsage,
+    RetryPolicy,
     TokenUsage,
     TransportKind,
     TurnResult,
 )
-from partyctl_plugins.errors import ProviderNotFound
+from partyctl_plugins.errors import (
+    AgentSessionError,
+    FailureKind,
+    ProviderNotFound,
+    SessionResumeError,
+    TurnFailedError,
+)
+from partyctl_plugins.failures import describe
 from partyctl_plugins.records import (
     Closed,
+    Failed,
     Load,
     Loaded,
     Open,
     Opened,
+    Phase,
     Ready,
     Result,
     Turn,
@@ -135,7 +145,7 @@ def test_envelopes_are_told_one_a_line() -> None:
 class FakeProvider:
     """A worker that gives these answers, one a turn, and remembers its prompts. None: the turn has no end."""
 
-    def __init__(self, *answers: str | None) -> None:
+    def __init__(self, *answers: str | AgentSessionError | None) -> None:
         self.answers = list(answers)
         self.prompts: list[str] = []
         self.loads: list[Load] = []
@@ -158,7 +168,9 @@ class FakeProvider:
 
     async def _turn(self, worker: FakeWorker, turn_id: str) -> None:
         text = self.answers.pop(0) if self.answers else ""
-        if text is not None:
+        if isinstance(text, AgentSessionError):
+            await worker.says(encode_report(Failed(Phase.TURN, describe(text, None, "turn"), turn_id)))
+        elif text is not None:
             usage = ProviderUsage(tokens=TokenUsage(input_tokens=3, output_tokens=2))
             await worker.says(encode_report(Result(turn_id, TurnResult(text=text, usage=usage), "c-1")))
 
@@ -244,6 +256,34 @@ def test_the_first_prompt_introduces_and_later_ones_tell_what_is_new() -> None:
     assert '"one"' in first
     assert second.startswith('New messages:\nA to B: Ping {"text": "two"}')
     assert '"one"' not in second
+
+
+def test_a_fresh_conversation_is_told_everything() -> None:
+    provider = FakeProvider(PONG, SessionResumeError(session_id="c-1"), SessionResumeError(session_id="c-1"), PONG)
+
+    async def work(stage: Stage) -> None:
+        stage.player.hear(Envelope(A, B, Ping("one")))
+        await stage.player.author(OFFER)
+        stage.player.hear(Envelope(A, B, Ping("two")))
+        assert await stage.player.author(OFFER) == Pong("x")
+
+    playing(provider, work)
+    _, short, full, again = provider.prompts
+    assert short.startswith('New messages:\nA to B: Ping {"text": "two"}')
+    # The pinned turn was refused; the ordinary one after it was, too, and then asked again in a fresh conversation.
+    assert full == again
+    said = 'Said before:\nA to B: Ping {"text": "one"}\nB to A: Pong {"text": "x"}'
+    assert f'Be brief.\n\n{said}\n\nNew messages:\nA to B: Ping {{"text": "two"}}' in full
+
+
+def test_a_provider_that_is_overloaded_is_asked_again_by_the_agents_own_retries() -> None:
+    provider = FakeProvider(TurnFailedError("overloaded", kind=FailureKind.TRANSIENT), PONG)
+
+    async def work(stage: Stage) -> None:
+        assert await stage.player.author(OFFER) == Pong("x")
+
+    playing(provider, work, lambda: agent(retry=RetryPolicy((0.01,))))
+    assert len(provider.prompts) == 2
 
 
 def test_an_answer_that_cannot_be_used_is_asked_for_again() -> None:
