@@ -281,7 +281,7 @@ class HiredConnection:
     def blamed(self, error: BaseException) -> BaseException:
         """`error`, or `LauncherLost` where the worker only ended with its launcher, which is nobody's failure here."""
         notice = self._supervisor.notice
-        if notice is None or notice.cause not in ("launcher-lost", "client-closed"):
+        if notice is None or notice.cause not in ("launcher-lost", "client-closed", "stop"):
             return error
         return LauncherLost("the launcher of a worker is gone, and the worker with it", why=notice.describe())
 
