@@ -158,4 +158,6 @@ class Opening(Generic[C]):
             raise TurnTimeoutError(limit, where="open", why="the conversation was not opened in time")
         except BaseException:
             self.abandon()
+            for opened in self._made:  # somebody pressed Ctrl-C in the very moment
+                self._dispose(opened)
             raise

@@ -130,7 +130,7 @@ class HiredEngine:
     def open(self, spec: ConversationSpec, stop: StopSignal, limit: float) -> HiredConnection:
         """See `Engine.open`."""
         with self._lock:
-            self._opening = opening = Opening[HiredConnection](lambda connection: None)
+            self._opening = opening = Opening[HiredConnection](self._discard)
             ready, self._ready = self._ready, None
         if stop.is_set():
             self._ready = ready
@@ -176,6 +176,10 @@ class HiredEngine:
             opening.failed(error)
         else:
             opening.made(connection)
+
+    def _discard(self, late: HiredConnection) -> None:
+        """Close what was opened when nobody waited for it any more: the conversation may be opened elsewhere next."""
+        _told(late.ended(), self._loop)
 
     async def _attach(self, attempt: str) -> None:
         """Take over the worker there is; one that nothing can be done with is closed."""

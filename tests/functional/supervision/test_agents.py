@@ -7,7 +7,6 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 import partyctl as ap
@@ -28,7 +27,8 @@ def agent(source: object = "scripted", **more: object) -> ap.Agent:
 
 def hosts() -> set[int]:
     """The private hosts that this process has started."""
-    return {pid for pid in children(os.getpid()) if "partyctl.host.private" in " ".join(psutil.Process(pid).cmdline())}
+    commands = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children(os.getpid())}
+    return {pid for pid, command in commands.items() if b"partyctl.host.private" in command}
 
 
 def ask(session: ap.AgentSession) -> str:

@@ -285,6 +285,31 @@ class TestDeaths:
         assert told.run().result.text == "one"
 
 
+class TestTime:
+    def test_a_worker_that_is_stopped_for_longer_than_the_idle_limit_is_no_hang(
+        self, open_session: Callable[..., Told], grounds: WorkerGrounds, tmp_path: Path
+    ) -> None:
+        told = claude(open_session, tmp_path, idle=0.2)
+        conversation = told.run("[[say:one]]").conversation_id
+        stopped = psutil.Process(grounds.pids[-1])
+        at_the_first_event(told, lambda: (stopped.suspend(), time.sleep(0.5), stopped.resume()))
+        assert told.run("[[say:two]]").result.text == "two"
+        time.sleep(0.25)
+        turn = told.run("[[recall]]")
+        assert (turn.conversation_id, turn.continuity) == (conversation, Continuity.CONTINUED)
+        assert told.rules[-1] is Rule.IDLE_RELEASE
+
+    def test_a_worker_that_is_stopped_at_its_close_is_killed(
+        self, open_session: Callable[..., Told], grounds: WorkerGrounds
+    ) -> None:
+        told = open_session([{"say": "one"}], limits=GRACE)
+        told.run()
+        psutil.Process(grounds.pids[-1]).suspend()
+        began = time.monotonic()
+        told.session.close()
+        assert time.monotonic() - began < GRACE.close + 1
+
+
 class TestCommands:
     """What a provider's command does to its worker."""
 
