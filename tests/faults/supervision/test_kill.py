@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from programs.durable_session import FAILING, RETRIES, TURNS, session_id, ticket
@@ -123,29 +124,39 @@ def check(directory: Path) -> Counter[str]:
         assert begun - failed <= 1
         assert begun <= 1 + min(FAILING.get(number, 0), RETRIES)
         if "finished" in outcome:
-            assert (outcome["finished"], ended) == (f"answer to {name}", 1)
+            assert (text_of(outcome), ended) == (f"answer to {name}", 1)
             ways["finished"] += 1
-        elif "lost" in outcome:
-            assert "SIGKILL" in str(outcome["lost"])
-            ways["lost in flight"] += 1
-        elif outcome["rule"] == "lost":
+            continue
+        failure = outcome["failed"]
+        assert isinstance(failure, dict)
+        if failure["type"] == "TurnLostError" and not failure["in_flight"]:
             # The last attempt was written down and not asked for; those before it, if any, had failed.
             assert begun == failed
             ways["not started"] += 1
+        elif failure["type"] == "TurnFailedError":
+            assert (ended, begun) == (0, 1 + RETRIES)
+            ways["failed"] += 1
         else:
-            is_spent = outcome["rule"] == "exhausted"
-            assert is_spent or "SIGKILL" in str(outcome["failed"])
-            assert not is_spent or (ended, begun) == (0, 1 + RETRIES)
-            ways["failed" if is_spent else "lost in flight"] += 1
+            # Its worker was killed: under this node, or before the next one came.
+            assert failure["type"] in ("TurnLostError", "CliExitError")
+            ways["lost in flight"] += 1
     renewal_went_on(found)
     return ways
+
+
+def text_of(outcome: Any) -> str:
+    return str(outcome["finished"]["result"]["text"])
+
+
+def conversation_of(outcome: Any) -> str:
+    return str(outcome["finished"]["conversation_id"])
 
 
 def renewal_went_on(found: Recovered) -> None:
     """A conversation is renewed after its fourth success, wherever its node died; earlier only if its worker did."""
     assert found.state is not None
     state = from_plain(dict(found.state))
-    successes = Counter(outcome["in"] for outcome in found.outcomes.values() if "finished" in outcome)
+    successes = Counter(conversation_of(each) for each in found.outcomes.values() if "finished" in each)
     assert max(successes.values()) <= MAX_TURNS
     full = [where for where, times in successes.items() if times == MAX_TURNS]
     assert state.counts.get("renewal", 0) == len(full)
