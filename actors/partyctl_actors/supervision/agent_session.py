@@ -524,7 +524,8 @@ class AgentSession:
         elif turn is not None and turn.phase is Phase.OPENING:
             self._left_over = [Open(turn.serial, self._state.conversation_id)]
         elif isinstance(last, Fail):
-            why = "a supervisor found its worker gone" if found is Found.GONE else "its worker was not asked for it"
+            end = self._engine.end or "nothing is known of its end"
+            why = f"its worker is gone: {end}" if found is Found.GONE else "its worker was not asked for it"
             error = endings.raised(last, None, why)
             self._notes.failed(last.turn_id, error, self._state)
             if connection is not None and connection not in self._connections.values():

@@ -65,6 +65,7 @@ class Engine(Protocol):
     Attributes:
         found: what was found of the worker of a session that had this one's log before.
         taken: that worker's connection, taken over; None if there is none.
+        end: how that worker ended, as far as it is known and it did.
     """
 
     @property
@@ -72,6 +73,9 @@ class Engine(Protocol):
 
     @property
     def taken(self) -> Connection | None: ...
+
+    @property
+    def end(self) -> str: ...
 
     @property
     def profile(self) -> ProviderProfile:

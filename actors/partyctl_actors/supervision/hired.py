@@ -98,6 +98,7 @@ class HiredEngine:
         self.predecessor_dead = True
         self.found = Found.GONE
         self.taken: HiredConnection | None = None
+        self.end = ""
         self._loop = grounds.hold()
         try:
             if attempt is not None:
@@ -186,7 +187,7 @@ class HiredEngine:
         connection = HiredConnection(await self._grounds.client(), self._plan, self._limits, self._ids, self._gone)
         with self._lock:
             self._connections.append(connection)
-        self.found = await connection.attach(attempt, self._on_hired)
+        self.found, self.end = await connection.attach(attempt, self._on_hired)
         if self.found is Found.GONE or not connection.usable:
             await asyncio.shield(connection.ended())
             return
@@ -351,12 +352,12 @@ class HiredConnection:
 
     # --- on the loop ---
 
-    async def attach(self, attempt: str, on_hired: Callable[[int, str], None] | None) -> Found:
-        """Take over the session's worker; see `Supervisor.attach`."""
-        found, _ = await self._supervisor.attach(attempt, on_hired)
+    async def attach(self, attempt: str, on_hired: Callable[[int, str], None] | None) -> tuple[Found, str]:
+        """Take over the session's worker, or hear how it ended; see `Supervisor.attach`."""
+        found, loss = await self._supervisor.attach(attempt, on_hired)
         if found is Found.BUSY and attempt:
             self._found_with = attempt
-        return found
+        return found, "" if loss is None else loss.why
 
     async def load(self, on_hired: Callable[[int, str], None] | None) -> None:
         """Hire the worker and load the plugin; see `Supervisor.load`."""

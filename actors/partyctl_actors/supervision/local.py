@@ -48,6 +48,7 @@ class LocalEngine:
     predecessor_dead = True
     found = Found.GONE
     taken = None
+    end = ""
 
     def __init__(self, transport: Transport, limits: SupervisorLimits) -> None:
         self._transport = transport

@@ -139,6 +139,7 @@ def check(directory: Path) -> Counter[str]:
         else:
             # Its worker was killed: under this node, or before the next one came.
             assert failure["type"] in ("TurnLostError", "CliExitError")
+            assert "SIGKILL" in failure["message"]
             ways["lost in flight"] += 1
     renewal_went_on(found)
     return ways
