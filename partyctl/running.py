@@ -15,6 +15,7 @@ from partyctl.config import PartyConfig
 from partyctl.control import Control
 from partyctl.errors import HostError, RunFailed, exit_code, told
 from partyctl.maps import Map, pack, unpack
+from partyctl.people import Asking, people, shown_once
 from partyctl.program import digest, import_program, session_in
 from partyctl.recorded import Noting, Origin, recorded
 from partyctl.session import Session
@@ -84,6 +85,7 @@ async def _run(session: Session, journal: Journal, run: str, show: Show, advice:
     running = asyncio.current_task()
     assert running is not None
     unshown: list[Exception] = []
+    asking = Asking(people(session.cast))
     has_begun = False
 
     def watch(event: RunEvent) -> None:
@@ -91,7 +93,7 @@ async def _run(session: Session, journal: Journal, run: str, show: Show, advice:
         has_begun = has_begun or isinstance(event, Delivered)
         started: Map = {"event": "started", "run": run, "place": "in this process"}
         # By now it is recorded: whoever is told that a run began can resume it.
-        told = started if isinstance(event, RunStarted) else event_map(event)
+        told = started if isinstance(event, RunStarted) else event_map(event) or asking.event(event)
         if told is not None and not unshown:
             try:
                 show(told)
@@ -103,7 +105,7 @@ async def _run(session: Session, journal: Journal, run: str, show: Show, advice:
 
     watched = Session(
         session.protocol,
-        session.cast,
+        {role: shown_once(who) for role, who in session.cast.items()},
         allowance=session.allowance,
         journal=journal,
         tracer=watching(watch),
@@ -210,6 +212,7 @@ class Follower:
         self.node = node
         self._show = show
         self._advice = ""
+        self._has_begun = False
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def letter(self, letter: Letter) -> None:
@@ -223,10 +226,14 @@ class Follower:
             return
         if event == "failed":
             code = message.get("code")
-            self._end(RunFailed(str(message.get("error")), code if isinstance(code, int) else 1))
+            failed = RunFailed(str(message.get("error")), code if isinstance(code, int) else 1)
+            if self._has_begun:
+                failed.add_note(self._advice)
+            self._end(failed)
             return
         if event == "started":
             self._advice = _ADVICE.format(run=message.get("run"))
+        self._has_begun = self._has_begun or event == "delivered"
         try:
             self._show(message)
         except Exception as error:  # a full disk, a reader that has had enough: nobody sees the rest

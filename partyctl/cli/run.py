@@ -75,6 +75,11 @@ def show_text(event: Map) -> None:
         say(f"run {event['run']} began {event['place']}")
     elif kind == "worker":
         say(f"{event['role']} is played by {event['provider']} in worker {event['pid']}, {event['confinement']}")
+    elif kind == "asked":
+        say(
+            f"{event['role']} is asked at a {event['at']}, and the run waits for it: answer from the program in the "
+            "file, or cast Human(Terminal()) to be asked here"
+        )
     elif kind == "ended":
         say(f"run {event['run']} ended after {event['messages']} messages")
 

@@ -6,6 +6,7 @@ It is a peer of the broker like any other. What it prints goes to its stderr, wh
 import asyncio
 import contextlib
 import os
+import traceback
 from collections.abc import Coroutine
 from pathlib import Path
 from types import ModuleType
@@ -15,12 +16,14 @@ from partyctl.config import PartyConfig
 from partyctl.config import load as load_config
 from partyctl.errors import ProgramError, exit_code, told
 from partyctl.maps import Map, pack, unpack
+from partyctl.people import people
 from partyctl.program import import_program, session_in
 from partyctl.running import CONNECT_LIMIT
 from partyctl.session import Session
 from partyctl_actors.participants import Agent, Seat
 from partyctl_actors.protocol import Role, definition
 from partyctl_actors.runs import RoleActor
+from partyctl_actors.runs.reports import line_of
 from partyctl_actors.runs.settle import settle
 from partyctl_base.aio import AsyncChannel
 from partyctl_base.channel import Channel, ChannelClosed
@@ -125,6 +128,7 @@ class CodeHost:
         plan = {
             "protocol": definition(session.protocol),
             "agents": agents,
+            "people": people(session.cast),
             "allowance": {name: getattr(allowance, name) for name in ("steps", "unfoldings", "tokens", "wall_clock")},
         }
         try:
@@ -143,7 +147,7 @@ class CodeHost:
         session = self._sessions[run]
         played = [role for role, who in session.cast.items() if not is_hosted(who)]
         actors = [self._actor(self._bus, run, session, role) for role in played]
-        playing = self._roles[run] = [asyncio.create_task(actor.run()) for actor in actors]
+        playing = self._roles[run] = [asyncio.create_task(_played(actor)) for actor in actors]
         if playing:
             await asyncio.wait(playing, return_when=asyncio.FIRST_EXCEPTION)
         for task in playing:
@@ -159,6 +163,13 @@ class CodeHost:
     def _actor(self, bus: ZmqBus, run: str, session: Session, role: Role) -> RoleActor:
         seat = Seat(run, role, session.protocol)
         return RoleActor(bus, run, role, session.protocol, session.cast[role].bind(seat), meter=seat.meter)
+
+
+async def _played(actor: RoleActor) -> None:
+    """Play a role; if it fails in the file's own code, print where, for `partyctl logs`."""
+    await actor.run()
+    if actor.failure is not None and line_of(actor.failure):
+        traceback.print_exception(actor.failure)
 
 
 def is_hosted(participant: object) -> bool:

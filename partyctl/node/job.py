@@ -13,6 +13,7 @@ from partyctl.casting import agent_from
 from partyctl.errors import exit_code, told
 from partyctl.maps import Map, pack
 from partyctl.node.code import CodeHost
+from partyctl.people import Asking
 from partyctl.running import event_map
 from partyctl_actors.journals import Record
 from partyctl_actors.participants import Seat, WorkerSource
@@ -64,6 +65,7 @@ class Job:
         self.failure = ""
         self.roles: list[str] = []
         self._asked: dict[str, None] = {}
+        self._asking = Asking({})
         self._bus = bus
         self._workers = workers
         self._mailbox = mailbox
@@ -120,6 +122,9 @@ class Job:
 
     async def _conduct(self, host: CodeHost, plan: Map) -> int:
         definition, agents, allowance = plan["protocol"], plan["agents"], plan["allowance"]
+        people = plan["people"]
+        assert isinstance(people, dict)
+        self._asking = Asking(people)
         assert isinstance(definition, dict)
         assert isinstance(agents, dict)
         assert isinstance(allowance, dict)
@@ -171,7 +176,7 @@ class Job:
             self._asked[event.role] = None
         elif isinstance(event, Delivered):
             self._asked.pop(event.envelope.sender.name, None)
-        told = event_map(event)
+        told = event_map(event) or self._asking.event(event)
         if told is not None:
             self._tell(told)
 

@@ -45,6 +45,11 @@ class Terminal:
         self._ended = False
         self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 
+    @property
+    def is_standard(self) -> bool:
+        """Whether it writes to standard output."""
+        return self._write in (None, sys.stdout)
+
     async def choose(self, run_id: str, offer: Offer) -> Message:
         """See `HumanIo.choose`.
 
@@ -107,7 +112,10 @@ class Terminal:
             self._unread += chunk
         if not self._unread:
             raise SessionError(
-                "The terminal was closed", where=f"{offer.role}", why="its input came to an end before it had answered"
+                "The terminal was closed",
+                where=f"{offer.role}",
+                why="its input came to an end before it had answered",
+                fix="Run it where a person can type; a node of a party that is up has no terminal",
             )
         line, _, self._unread = self._unread.partition(b"\n")
         return line.decode(errors="replace").rstrip("\r")

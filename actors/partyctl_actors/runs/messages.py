@@ -99,7 +99,10 @@ class End:
 
 @dataclass(slots=True)
 class Failed:
-    """The role cannot go on. `why` and its neighbours are the parts of an error of ours, else empty."""
+    """The role cannot go on. `why` and its neighbours are the parts of an error of ours, else empty.
+
+    `at` is the line of the user's code that it came from, "" if it came from none.
+    """
 
     turn: int
     error: str
@@ -108,6 +111,7 @@ class Failed:
     where: str
     why: str
     fix: str
+    at: str = ""
 
 
 ToRole: TypeAlias = Welcome | Grant | Deliver | Recalled | Cancel | End
@@ -143,7 +147,7 @@ _KINDS: dict[str, tuple[type[RunMessage], _Fields]] = {
     "end": (End, {}),
     "failed": (
         Failed,
-        {"turn": _number, **dict.fromkeys(("error", "text", "what", "where", "why", "fix"), _text)},
+        {"turn": _number, **dict.fromkeys(("error", "text", "what", "where", "why", "fix", "at"), _text)},
     ),
 }
 _NAMES: dict[type[RunMessage], str] = {kind: name for name, (kind, _) in _KINDS.items()}

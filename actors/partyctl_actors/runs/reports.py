@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import sysconfig
+import traceback
+
 from partyctl_actors.runs.messages import Failed
 from partyctl_base.errors import PartyError
 
 # A report must fit into a letter whatever the exception holds.
 _LONGEST = 20_000
+
+_PATH_LONGEST = 1_000
+
+_OURS = frozenset(
+    ("partyctl", "partyctl_actors", "partyctl_base", "partyctl_broker", "partyctl_confinement", "partyctl_plugins")
+)
+_INSTALLED = tuple(f"{sysconfig.get_path(name)}/" for name in ("stdlib", "platstdlib", "purelib", "platlib"))
 
 
 def report(error: BaseException, turn: int) -> Failed:
@@ -14,9 +24,22 @@ def report(error: BaseException, turn: int) -> Failed:
     name = type(error).__name__
     text = _text(error)
     if not isinstance(error, PartyError):
-        return Failed(turn, name, text, "", "", "", "")
+        return Failed(turn, name, text, "", "", "", "", line_of(error))
     parts = (str(part)[:_LONGEST] for part in (error.what, error.where, error.why, error.fix))
-    return Failed(turn, name, text, *parts)
+    return Failed(turn, name, text, *parts, line_of(error))
+
+
+def line_of(error: BaseException) -> str:
+    """The last line of the user's own code that `error` came through, as "FILE:LINE, in NAME"; "" if through none.
+
+    The user's own is what is neither ours, nor Python's, nor an installed package's.
+    """
+    for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
+        file = frame.f_code.co_filename
+        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if package not in _OURS and not file.startswith(("<", *_INSTALLED)):
+            return f"{file[-_PATH_LONGEST:]}:{line}, in {frame.f_code.co_name}"
+    return ""
 
 
 def _text(error: BaseException) -> str:

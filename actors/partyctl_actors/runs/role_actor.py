@@ -284,7 +284,7 @@ class RoleActor:
             return
         self.failure = error
         failed = report(error, self._turn)
-        error.add_note(f"raised by {self.role}, {self._place()}")
+        error.add_note(f"raised by {self.role}, {self._place()}{f', at {failed.at}' if failed.at else ''}")
         # If it cannot be sent, the conductor hears from the bus that this role is gone.
         with contextlib.suppress(BusError):
             self._send(failed)

@@ -126,6 +126,7 @@ def error_of(verdict: Verdict, run_id: str) -> PartyError | None:
 
 def reported(failure: Failed, role: str, place: str) -> PartyError:
     """The error that a role in another process reported: of its own class if that is one of ours, else `RoleFailed`."""
+    place += f", at {failure.at}" if failure.at else ""
     remade = _REMADE.get(failure.error)
     if remade is None or not failure.what:
         return RoleFailed(role, failure.error, failure.text, where=place)

@@ -50,7 +50,8 @@ class FakeCode:
     async def ask(self, run: str, order: Map, *, limit: float | None) -> Map:
         if order["t"] == "run":
             names = ("steps", "unfoldings", "tokens", "wall_clock")
-            plan: Map = {"protocol": definition(request_reply), "agents": {}, "allowance": dict.fromkeys(names)}
+            plan: Map = {"protocol": definition(request_reply), "agents": {}, "people": {}}
+            plan["allowance"] = dict.fromkeys(names)
             return {"t": "planned", "plan": plan}
         if self._error is not None:
             raise self._error

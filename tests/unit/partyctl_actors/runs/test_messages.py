@@ -37,7 +37,7 @@ EVERY: list[RunMessage] = [
     Cancel("because \udc00"),
     Cancelled(),
     End(),
-    Failed(7, "ValueError", "no", "", "", "", ""),
+    Failed(7, "ValueError", "no", "", "", "", "", "shop.py:7, in answer"),
 ]
 
 

@@ -190,8 +190,8 @@ def test_an_exception_of_the_player_is_kept_as_it_is_and_reported_with_a_note() 
                 scene.tell(messages.Grant(1, None))
                 failure = await scene.over()
                 assert failure is error or isinstance(failure, IndexError)
-                assert failure.__notes__ == ["raised by A, run r, step 1"]
                 reported = await scene.conductor.hears(messages.Failed)
+                assert failure.__notes__ == [f"raised by A, run r, step 1, at {reported.at}"]
                 assert reported.error == type(failure).__name__
                 assert reported.text == str(failure)
 

@@ -1,7 +1,14 @@
 from __future__ import annotations
 
-import pytest
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
 
+import pytest
+from fakes.runs import Ping
+
+from partyctl.errors import told
 from partyctl_actors.errors import AllowanceExceeded, ContentError, ProjectionError
 from partyctl_actors.runs.allowance import Excess
 from partyctl_actors.runs.messages import Failed
@@ -71,6 +78,31 @@ def test_an_exception_whose_text_cannot_be_read_is_reported_all_the_same() -> No
             raise RuntimeError
 
     assert report(Mute(), 1) == Failed(1, "Mute", "(its text cannot be read)", "", "", "", "")
+
+
+def raised(call: Callable[[], object]) -> Exception:
+    try:
+        call()
+    except Exception as error:
+        return error
+    raise AssertionError("it raised nothing")
+
+
+def test_a_report_names_the_last_line_of_the_users_code_not_of_what_it_called() -> None:
+    at = report(raised(lambda: json.loads("{")), 1).at
+    assert re.fullmatch(rf"{re.escape(__file__)}:\d+, in <lambda>", at)
+    ours = report(raised(lambda: Ping.from_wire({"no": 1})), 1)
+    assert ours.at.startswith(f"{__file__}:")
+
+
+def test_an_error_that_came_through_no_code_of_the_user_names_no_line() -> None:
+    assert report(ValueError("made, and never raised"), 1).at == ""
+
+
+@pytest.mark.parametrize("error", [KeyError("k"), ContentError("no")])
+def test_the_line_arrives_with_an_error_from_another_process(error: Exception) -> None:
+    made = error_of(Verdict(Ending.FAILED, 3, "A", failure=replace(report(error, 3), at="x.py:1, in f")), "r")
+    assert "run r, step 3, at x.py:1, in f" in told(made)
 
 
 def test_a_report_has_a_bounded_size() -> None:

@@ -1,0 +1,62 @@
+"""`partyctl run` of a file with a mistake in it, or with people in it, with a host and without one."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+from support.party import REPOSITORY, Party
+
+MISTAKE = REPOSITORY / "tests" / "programs" / "mistake.py"
+
+
+@pytest.fixture(params=["hosted", "embedded"])
+def place(request: pytest.FixtureRequest, party: Party) -> str:
+    """With a running host, and without."""
+    if request.param == "hosted":
+        party.up("--nodes", "1")
+    return str(request.param)
+
+
+def test_a_mistake_in_a_participant_is_told_with_file_and_line_and_how_to_go_on(place: str, party: Party) -> None:
+    failed = party.run("run", str(MISTAKE))
+    assert failed.returncode == 1
+    line = 1 + MISTAKE.read_text().splitlines().index('    return Resolution(known["missing"])')
+    assert f"at {MISTAKE}:{line}, in answer" in failed.stderr
+    assert "KeyError: 'missing'" in failed.stderr
+    assert re.search(r"^go on with: partyctl runs resume run-\w+$", failed.stderr, re.MULTILINE)
+    if place == "hosted":
+        logs = party.run("logs").stdout
+        assert "Traceback (most recent call last):" in logs
+        assert "KeyError: 'missing'" in logs
+
+
+def test_who_waits_for_a_person_at_a_desk_is_told_so_once(place: str, party: Party) -> None:
+    run = party.start("run", f"{party.program('people.py')}:desk")
+    assert run.stderr is not None
+    told = [run.stderr.readline(), run.stderr.readline()]
+    assert "began" in told[0]
+    assert "Support is asked at a Desk, and the run waits for it" in told[1]
+    assert "Human(Terminal())" in told[1]
+    run.terminate()
+    assert run.wait(20) == 143
+    assert "asked" not in run.stderr.read()
+
+
+def test_a_terminal_does_not_repeat_what_is_shown_anyway(party: Party) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "partyctl", "run", f"{party.program('people.py')}:terminal"],
+        env=party.environment, cwd=party.root, input="1\non its way\n", capture_output=True, text=True, timeout=40,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("parcel 7") == 1
+    assert done.stdout.count("on its way") == 1
+    assert "Support, what do you say to Customer?" in done.stdout
+
+
+def test_a_node_that_has_no_terminal_says_so(party: Party) -> None:
+    party.up("--nodes", "1")
+    failed = party.run("run", f"{party.program('people.py')}:terminal")
+    assert failed.returncode == 1
+    assert "a node of a party that is up has no terminal" in failed.stderr
