@@ -26,7 +26,7 @@ def resolved(config: PartyConfig) -> Map:
         config: what was read.
     """
     return {
-        "party": {"name": config.name, "nodes": config.nodes or os.cpu_count() or 1},
+        "party": {"name": config.name, "nodes": _nodes(config)},
         "defaults": {"confinement": config.defaults.confinement or "none"},
         "roles": {name: _role(role) for name, role in config.roles.items()},
         "limits": {"runs": config.limits.runs, "workers": config.limits.workers},
@@ -36,10 +36,21 @@ def resolved(config: PartyConfig) -> Map:
 
 
 def fingerprint(config: PartyConfig) -> str:
-    """A digest that two configurations have in common if they mean the same, but for name and number of nodes, which an
-    option may set. No secret can be had from it."""
+    """What a running party tells of its configuration: a digest of all but its name, and its number of nodes. No secret
+    can be had from it."""
     settings = {name: value for name, value in resolved(config).items() if name != "party"}
-    return hashlib.sha256(json.dumps(settings, sort_keys=True, default=repr).encode()).hexdigest()[:16]
+    digest = hashlib.sha256(json.dumps(settings, sort_keys=True, default=repr).encode()).hexdigest()[:16]
+    return f"{digest}/{_nodes(config)}"
+
+
+def runs_as(told: str, config: PartyConfig) -> bool:
+    """Whether a party that told the fingerprint `told` runs as `config` asks; if that names no number of nodes, any."""
+    wanted = fingerprint(config)
+    return wanted == told if config.nodes else wanted.partition("/")[0] == told.partition("/")[0]
+
+
+def _nodes(config: PartyConfig) -> int:
+    return config.nodes or os.cpu_count() or 1
 
 
 def _role(role: RoleConfig) -> Map:

@@ -21,7 +21,7 @@ from partyctl.cli.detach import Detached, follow, reporting
 from partyctl.cli.options import party_options
 from partyctl.cli.output import say
 from partyctl.config import PartyConfig, check_enforceable, load
-from partyctl.config_text import fingerprint
+from partyctl.config_text import runs_as
 from partyctl.control import await_owner, connect, owner
 from partyctl.errors import AlreadyRunning
 
@@ -37,7 +37,7 @@ _ATTEMPTS = 3
     "--wait-timeout", type=click.FloatRange(min=0), default=60.0, show_default=True, help="Seconds for --wait."
 )
 @click.option("--nodes", type=click.IntRange(1, 1024), help="Number of node processes; wins over the file.")
-@click.option("--ok-if-running", is_flag=True, help="A party that already runs, as the file has it, is a success.")
+@click.option("--ok-if-running", is_flag=True, help="A party that already runs, as file and options ask, is a success.")
 @click.option("--report-fd", type=int, hidden=True, help="Where a detached host reports to its starter.")
 def command(
     file: Path | None,
@@ -63,7 +63,7 @@ def command(
         if report_fd is not None or not ok_if_running:
             raise
         with connect(config.name) as control:
-            if control.config != fingerprint(config):
+            if not runs_as(control.config, config):
                 raise AlreadyRunning(config.name, error.owner, differs=True) from None
         say(f'party "{config.name}" is already running{f" (pid {error.pid})" if error.pid else ""}')
         if wait:

@@ -212,5 +212,10 @@ def test_a_party_that_runs_as_its_file_was_before_is_not_taken_for_one_that_runs
         other = partyctl("up", "--ok-if-running", *words)
         assert other.returncode == 5
         assert f"is already running, with another configuration (pid {named(partyctl)})" in other.stderr
+    file.write_text("[limits]\nruns = 7\n")
+    more = partyctl("up", "--ok-if-running", "--nodes", "2", "-d")
+    assert more.returncode == 5
+    assert "with another configuration" in more.stderr
+    assert partyctl("up", "--ok-if-running", "--nodes", "1").returncode == 0
     file.write_text("# as it was\n[limits]\nruns = 7\n")
     assert partyctl("up", "--ok-if-running").returncode == 0

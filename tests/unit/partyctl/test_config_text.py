@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from partyctl.config_schema import parse
-from partyctl.config_text import fingerprint, resolved, toml
+from partyctl.config_schema import PartyConfig, parse
+from partyctl.config_text import fingerprint, resolved, runs_as, toml
 
 SCALARS = st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.datetimes() | st.dates()
 VALUES = st.recursive(
@@ -64,11 +64,12 @@ def test_what_is_resolved_can_be_read_again() -> None:
     assert resolved(again) == resolved(config)
 
 
-def test_configurations_that_mean_the_same_have_one_fingerprint() -> None:
-    def of(text: str) -> str:
-        return fingerprint(parse(text, Path("/p/party.toml"), lambda provider: provider))
+def test_a_party_runs_as_it_is_asked_if_all_settings_are_the_same_but_its_name() -> None:
+    def of(text: str) -> PartyConfig:
+        return parse(text, Path("/p/party.toml"), lambda provider: provider)
 
-    plain = of("")
-    assert plain == of("# nothing\n[limits]\nruns = 200\n") == of('[party]\nname = "x"\nnodes = 3\n')
-    others = [of(text) for text in ("[limits]\nruns = 1\n", "[restarts]\nperiod = 9\n", ROLE)]
-    assert len({plain, *others}) == 4
+    running = fingerprint(of("[party]\nnodes = 3\n"))
+    for same in ("", "# nothing\n[limits]\nruns = 200\n", '[party]\nname = "x"\n', "[party]\nnodes = 3\n"):
+        assert runs_as(running, of(same)), same
+    for other in ("[limits]\nruns = 1\n", "[restarts]\nperiod = 9\n", ROLE, "[party]\nnodes = 2\n"):
+        assert not runs_as(running, of(other)), other
