@@ -9,7 +9,7 @@ from partyctl.errors import ProgramError
 from partyctl.maps import Map
 from partyctl.program import import_program, split_target
 from partyctl_actors.errors import ConformanceError, ProjectionError, ProtocolError
-from partyctl_actors.protocol import Protocol, Report, check, load, view_definition
+from partyctl_actors.protocol import Protocol, Report, check, check_views, load, load_view, view_definition
 from partyctl_actors.runs import Session
 
 
@@ -86,12 +86,14 @@ def _refusal(error: ProjectionError) -> Map:
 
 
 def _defined(path: Path) -> Report:
-    """The report on a definition."""
+    """The report on a definition, or on a list of views, which are looked at together."""
     try:
         data = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
         raise ProgramError("the definition cannot be read", where=str(path), why=str(error)) from error
     try:
+        if isinstance(data, list):
+            return check_views([load_view(view) for view in data])
         return check(load(data))
     except ProtocolError as error:
         return check(error)

@@ -22,7 +22,9 @@ def command(target: str, as_json: bool, mermaid: bool) -> int:
     """Check protocols before anything runs: each role's view, the verdicts, the diagram.
 
     FILE is a Python file, imported as `partyctl run` does, or a definition in JSON (FILE.json). Every Protocol in it is
-    checked, and that of every Session; NAME picks one of them. Nothing is run and nobody is asked.
+    checked, and that of every Session; NAME picks one of them. Nothing is run and nobody is asked. A list in JSON holds
+    views that come from elsewhere, one of each role: they are refused if the roles could wait for each other for ever,
+    and the circle is named.
 
     A view lists what the role does, state by state: "!" is what it says, "?" what it hears, the number after the arrow
     is the state that follows. A refusal names the role, the place, the two runs that look the same to it or the rule

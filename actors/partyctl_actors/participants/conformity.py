@@ -6,12 +6,15 @@ A participant that can tell has `check(protocol, role)`; a session calls it when
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Protocol as Structure
 from typing import runtime_checkable
 
 from partyctl_actors.errors import ConformanceError
-from partyctl_actors.protocol.conformance import ParticipantShape, accepts
+from partyctl_actors.protocol.conformance import Answers, ParticipantShape, accepts
+from partyctl_actors.protocol.exploration import explore
 from partyctl_actors.protocol.message import Message
+from partyctl_actors.protocol.projection import ReceiveState, SendState, View
 from partyctl_actors.protocol.protocol import Protocol
 from partyctl_actors.protocol.role import Role
 
@@ -35,7 +38,21 @@ def fits(protocol: Protocol, role: Role, shape: ParticipantShape) -> None:
     Raises:
         ConformanceError: it cannot.
     """
-    accepts(protocol.view(role), shape).require()
+    view = protocol.view(role)
+    acceptance = accepts(view, shape)
+    if isinstance(shape, Answers) and isinstance(view.states[view.start], SendState):
+        acceptance = replace(acceptance, problems=acceptance.problems + waiting(protocol, view))
+    acceptance.require()
+
+
+def waiting(protocol: Protocol, view: View) -> tuple[str, ...]:
+    """What comes of it when the role of this view does not speak before it was spoken to: who waits for whom."""
+    asked = next((n for n, state in enumerate(view.states) if isinstance(state, ReceiveState)), None)
+    if asked is None:
+        return ()
+    silent = View(view.role, asked, view.states)
+    found = explore(silent if role == view.role else protocol.view(role) for role in protocol.roles)
+    return (found.what,) if found.trouble == "deadlock" else ()
 
 
 def labels(protocol: Protocol, role: Role, kinds: Iterable[type[Message]], what: str) -> frozenset[str]:

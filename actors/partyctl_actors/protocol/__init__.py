@@ -1,7 +1,7 @@
 """The protocol language: roles, messages, steps, and the checks on what is made of them."""
 
 from partyctl_actors.protocol import patterns
-from partyctl_actors.protocol.check import Report, RoleVerdict, check
+from partyctl_actors.protocol.check import Report, RoleVerdict, check, check_views
 from partyctl_actors.protocol.conformance import Acceptance, Answers, Lines, ParticipantShape, Says, accepts
 from partyctl_actors.protocol.definition import definition, load
 from partyctl_actors.protocol.endpoint import load_view, view_definition
@@ -47,6 +47,7 @@ __all__ = [
     "accepts",
     "between",
     "check",
+    "check_views",
     "choose",
     "definition",
     "explore",

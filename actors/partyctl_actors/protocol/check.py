@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from partyctl_actors.errors import ProjectionError, ProtocolError
 from partyctl_actors.protocol.compiler import compile_steps
 from partyctl_actors.protocol.exits import Finding, exits
+from partyctl_actors.protocol.exploration import explore
 from partyctl_actors.protocol.mermaid_sequence import as_sequence
 from partyctl_actors.protocol.nodes import Composite, Row, Step, Steps
 from partyctl_actors.protocol.projection import Projector, View
@@ -37,7 +39,7 @@ class Report:
     """What `check` found.
 
     Attributes:
-        protocol: the protocol; None if it was refused.
+        protocol: the protocol; None if it was refused, or if there is none and views were checked.
         roles: the verdict for each role, in the order in which they are first written.
         findings: errors first, then warnings.
         steps: what was declared; empty if it makes no sense to draw it.
@@ -51,7 +53,7 @@ class Report:
     @property
     def ok(self) -> bool:
         """Whether it can be run; warnings do not count."""
-        return self.protocol is not None
+        return all(finding.level != "error" for finding in self.findings)
 
     def __str__(self) -> str:
         diagram = ["", self.diagram()] if self.steps else []
@@ -59,7 +61,9 @@ class Report:
 
     def verdict(self) -> str:
         """Whether it is accepted, and the findings, one a line."""
-        first = "refused" if self.protocol is None else f"accepted, {self.protocol.id}"
+        first = "accepted" if self.ok else "refused"
+        if self.protocol is not None:
+            first += f", {self.protocol.id}"
         return "\n".join([first, *map(str, self.findings)])
 
     def diagram(self, *, mermaid: bool = False) -> str:
@@ -92,6 +96,31 @@ def check(protocol: Protocol | Steps | ProtocolError) -> Report:
         if not isinstance(protocol, (Step, Composite, list, tuple)):
             raise
         return _malformed(error)
+
+
+def check_views(views: Sequence[View]) -> Report:
+    """Whether roles that follow these views, which no protocol was the source of, get to the end together.
+
+    Args:
+        views: one of each role, such as endpoints from elsewhere.
+
+    Raises:
+        ProtocolError: two of them are of one role.
+    """
+    twice = [view.role for view in views if sum(other.role == view.role for other in views) > 1]
+    if twice:
+        raise ProtocolError("A role has one view", why=f"{twice[0]} has two", fix="Leave one of them out")
+    verdicts = tuple(RoleVerdict(view.role, view, None) for view in views)
+    found = explore(views)
+    if found.trouble is not None:
+        after = f"after {', '.join(map(str, found.witness))}" if found.witness else "at the start"
+        finding = Finding("error", found.trouble, found.what, after, found.roles[0] if len(found.roles) == 1 else None)
+    elif not found.complete:
+        what = f"more can happen than was looked at, {found.situations} situations"
+        finding = Finding("error", "unbounded", what, recipe="Declare a protocol, whose check has no such bound")
+    else:
+        return Report(None, verdicts, ())
+    return Report(None, verdicts, (finding,))
 
 
 def _steps(given: Steps) -> Steps:

@@ -3,7 +3,7 @@
 A role that is served from elsewhere brings its own view. `explore` takes every course of events of a set of views that
 talk over one queue per pair of roles, each holding a bounded number of messages, and finds:
 
-deadlock    nobody can go on, and somebody is not done
+deadlock    nobody can go on, and somebody is not done; if roles wait for each other in a circle, it is named
 unexpected  a role finds a message that it is not prepared for at the head of the queue it listens to
 unheard     everybody is done, and a message was never taken
 starvation  a role is not done and never goes on again, though the others go on for ever
@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal, NamedTuple, TypeAlias
 
 from partyctl_actors.protocol.components import bottoms
@@ -103,7 +104,9 @@ class _Explorer:
             if not moves:
                 stuck = self._undone(situation)
                 if stuck:
-                    return self._found("deadlock", stuck, situation, "cannot go on, and nobody can")
+                    circle = self._circle(situation, stuck)
+                    what = f"cannot go on, and nobody can{': ' if circle else ''}{circle}"
+                    return self._found("deadlock", stuck, situation, what)
                 if situation[1]:
                     unheard = tuple(receiver for (_, receiver), _ in situation[1])
                     return self._found("unheard", unheard, situation, "is done, and was told something more")
@@ -147,6 +150,26 @@ class _Explorer:
     def _undone(self, situation: _Situation) -> tuple[int, ...]:
         places = situation[0]
         return tuple(i for i, view in enumerate(self._views) if not isinstance(view.states[places[i]], EndState))
+
+    def _circle(self, situation: _Situation, stuck: tuple[int, ...]) -> str:
+        """Who waits for whom, from a role back to itself; "" if nobody waits in a circle."""
+        waits: dict[int, int] = {}
+        for number in stuck:
+            state = self._views[number].states[situation[0][number]]
+            assert not isinstance(state, EndState)
+            peer = self._numbers.get(state.receiver if isinstance(state, SendState) else state.sender)
+            if peer in stuck:
+                waits[number] = peer
+        for first in stuck:
+            row = [first]
+            while (after := waits.get(row[-1])) is not None:
+                if after == first:
+                    names = [self._views[number].role.name for number in (*row, first)]
+                    return ", ".join(f"{one} waits for {other}" for one, other in pairwise(names))
+                if after in row:
+                    break
+                row.append(after)
+        return ""
 
     def _starved(self) -> Exploration | None:
         """Look at the groups of situations that are never left: who is not done in them, and never goes on?"""

@@ -8,7 +8,19 @@ import pytest
 from partyctl.checking import checked
 from partyctl.cli.root import main
 from partyctl.errors import ExitCode, ProgramError
-from partyctl_actors.protocol import Message, Protocol, Role, choose, definition, load_view, loop, project, roles, send
+from partyctl_actors.protocol import (
+    Message,
+    Protocol,
+    Role,
+    choose,
+    definition,
+    load_view,
+    loop,
+    project,
+    roles,
+    send,
+    view_definition,
+)
 
 HEAD = """
 import partyctl as ap
@@ -92,6 +104,33 @@ def test_a_file_that_is_no_definition_is_refused(
     file.write_text(text)
     assert main(["check", str(file)]) == ExitCode.REFUSED
     assert what in "".join(capfd.readouterr())
+
+
+def test_views_from_elsewhere_are_looked_at_together(tmp_path: Path) -> None:
+    first, second = roles("A", "B")
+    protocol = Protocol(send(first, second, X), send(second, first, Y))
+    file = tmp_path / "views.json"
+    views = [view_definition(protocol.view(role)) for role in protocol.roles]
+    file.write_text(json.dumps(views))
+    ((_, report),) = checked(str(file))
+    assert (report.ok, report.verdict(), report.protocol) == (True, "accepted", None)
+    file.write_text(json.dumps([*views, views[0]]))
+    ((_, report),) = checked(str(file))
+    assert [finding.code for finding in report.findings] == ["malformed"]
+    assert "A has two" in report.verdict()
+
+
+def test_views_of_which_not_everything_can_be_looked_at_are_refused(tmp_path: Path) -> None:
+    numbers = {f"K{number}": 0 for number in range(200)}
+    view = {"schema": "partyctl.view/v1", "start": 0}
+    pairs = [("A", "B"), ("C", "D")]
+    views = [view | {"role": one, "states": [{"says": [other, numbers]}]} for one, other in pairs]
+    views += [view | {"role": other, "states": [{"hears": [one, numbers]}]} for one, other in pairs]
+    file = tmp_path / "views.json"
+    file.write_text(json.dumps(views))
+    ((_, report),) = checked(str(file))
+    assert [finding.code for finding in report.findings] == ["unbounded"]
+    assert not report.ok
 
 
 def test_the_text_has_verdict_diagram_and_views(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -1,3 +1,7 @@
+from itertools import pairwise
+
+import pytest
+
 from partyctl_actors.protocol import (
     EndState,
     Message,
@@ -57,6 +61,18 @@ def test_roles_that_wait_for_each_other_are_a_deadlock() -> None:
     found = explore([view(A, hears(B, X=1), EndState()), view(B, says(A, X=1), hears(A, Y=2), EndState())])
     assert (found.trouble, found.roles) == ("deadlock", (B,))
     assert [str(act) for act in found.witness] == ["B !A X", "A ?B X"]
+
+
+@pytest.mark.parametrize("size", [2, 3, 7])
+def test_roles_that_wait_in_a_circle_are_a_deadlock_and_the_circle_is_named(size: int) -> None:
+    ring = roles(*(f"R{number}" for number in range(size)))
+    silent = [view(role, hears(ring[number - 1], X=1), EndState()) for number, role in enumerate(ring)]
+    bystander = view(A, hears(ring[0], X=1), EndState())
+    found = explore([bystander, *silent])
+    assert (found.trouble, found.roles, found.witness) == ("deadlock", (A, *ring), ())
+    circle = ["R0", *(f"R{number}" for number in reversed(range(size)))]
+    assert found.what.endswith(", ".join(f"{one} waits for {other}" for one, other in pairwise(circle)))
+    assert "A waits" not in found.what
 
 
 def test_a_role_that_waits_for_somebody_who_is_not_there_is_a_deadlock() -> None:
