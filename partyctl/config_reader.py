@@ -131,6 +131,20 @@ class Table:
             return None
         return tuple(str(value) for value in values)
 
+    def numbers(self, key: str) -> tuple[float, ...] | None:
+        """An array of numbers of seconds, whole or not, 0 or more."""
+        values = self._typed(key, list)
+        if values is None:
+            return None
+        for value in values:
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                self.complain(key, f"must hold numbers only, not {_kind(value)}")
+                return None
+            if not 0 <= value < math.inf:
+                self.complain(key, f"must hold numbers of seconds, 0 or more, not {value}")
+                return None
+        return tuple(float(value) for value in values)
+
     def word(self, key: str, known: Sequence[str]) -> str | None:
         """One of a few words."""
         value = self.text(key)

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from partyctl.config_reader import Document, Table
 from partyctl.errors import ConfigError
 from partyctl_base.errors import PartyError
-from partyctl_plugins.contract import ApprovalPolicy, NativeMode, NativePermissions, TransportKind
+from partyctl_plugins.contract import ApprovalPolicy, NativeMode, NativePermissions, RetryPolicy, TransportKind
 
 DEFAULT_PARTY: Final = "default"
 HUMANS: Final = ("desk",)
@@ -29,7 +29,7 @@ NAME_RULE: Final = "Use at most 64 letters, digits and . _ -, with no dot first"
 
 ROLE_KEYS: Final = (
     *("provider", "human", "transport", "model", "instructions", "cwd", "permissions", "approvals"),
-    *("confinement", "env", "options"),
+    *("confinement", "env", "options", "retry", "idle_release_after"),
 )
 
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
@@ -51,6 +51,8 @@ class RoleConfig:
         permissions, approvals: what the provider allows its agent; set whenever `provider` is.
         confinement: the role's own setting, else that of [defaults], else None.
         env: variables for the worker.
+        retry: when a transient failure of its agent sessions is tried again.
+        idle_release_after: seconds after which an idle one of them has its connection closed; None for never.
         human: where a person plays it. Exactly one of `provider` and `human` is set.
     """
 
@@ -66,6 +68,8 @@ class RoleConfig:
     confinement: Confinement | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, object] = field(default_factory=dict)
+    retry: RetryPolicy | None = None
+    idle_release_after: float | None = None
     human: str | None = None
     line: int | None = None
 
@@ -239,6 +243,8 @@ def _role(table: Table, defaults: Defaults, directory: Path, resolve: Resolve) -
         confinement=_confinement(table) or defaults.confinement,
         env=_env(table.table("env")),
         options=dict(options.values) if (options := table.table("options")) else {},
+        retry=_retry(table.table("retry")),
+        idle_release_after=table.seconds("idle_release_after"),
         line=table.line,
     )
 
@@ -293,6 +299,19 @@ def _env(table: Table | None) -> dict[str, str]:
         if not name or "=" in name or "\0" in name:
             table.complain(name, f"{name!r} cannot name a variable", fix="Use letters, digits and _")
     return {name: table.text(name) or "" for name in table.values}
+
+
+def _retry(table: Table | None) -> RetryPolicy | None:
+    if table is None:
+        return None
+    table.only("delays", "after_tool", "retire_after_stalled")
+    usual = RetryPolicy()
+    delays, after_tool = table.numbers("delays"), table.word("after_tool", ("retry", "fail"))
+    return RetryPolicy(
+        usual.delays if delays is None else delays,
+        "fail" if after_tool == "fail" else "retry",
+        table.count("retire_after_stalled"),
+    )
 
 
 def _limits(table: Table | None) -> Limits:

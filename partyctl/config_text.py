@@ -69,6 +69,8 @@ def _role(role: RoleConfig) -> Map:
         "confinement": role.confinement or "none",
         "env": dict(role.env),
         "options": dict(role.options),
+        "retry": role.retry and {**asdict(role.retry), "delays": list(role.retry.delays)},
+        "idle_release_after": role.idle_release_after,
     }
 
 

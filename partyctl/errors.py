@@ -4,7 +4,8 @@ PartyError
 ├─ ConfigError         a party.toml that cannot be read, or says what it may not       (caller)
 ├─ ProgramError        a user's file that cannot be imported, or lacks what was asked  (caller)
 ├─ CodeHostLost        the process that had imported it ended                          (caller)
-├─ RunFailed           a run on a host's node failed there                             (peer)
+├─ RunFailed           a run or a turn on a host's node failed there                   (peer)
+├─ NoSuchSession       a party has no agent session of this name                       (caller)
 └─ HostError           the host of a party                                             (machine)
    ├─ NotRunning       there is none                                                   (caller)
    ├─ NotAnswering     there is one and it is silent: busy, stopped, starting or gone   (peer)
@@ -14,6 +15,7 @@ PartyError
    └─ StartFailed      a detached one ended before it was ready                        (machine)
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -127,6 +129,25 @@ class RunFailed(PartyError):
     def __init__(self, told: str, code: int) -> None:
         super().__init__(told)
         self.code = code
+
+
+class NoSuchSession(PartyError):
+    """A party has no agent session of this name.
+
+    Args:
+        name: the name.
+        known: the names it has sessions of.
+    """
+
+    whose = "caller"
+
+    def __init__(self, name: str, known: Sequence[str]) -> None:
+        import difflib
+
+        near = difflib.get_close_matches(name, known, n=1)
+        named = f"Known are {', '.join(known[:20])}" if known else "Begin one with: partyctl send"
+        super().__init__(f"there is no agent session {name!r}", fix=f"Did you mean {near[0]!r}?" if near else named)
+        self.name = name
 
 
 class HostError(PartyError):

@@ -1,7 +1,8 @@
 """Show what a party is doing.
 
-One table each for the processes, the workers and the runs. Memory is proportional: a page shared by n processes counts
-as one n-th in each. Workers show their confinement; `unconfined` means that a worker can do whatever you can.
+One table each for the processes, the workers, the runs and the agent sessions that a node has. Memory is proportional:
+a page shared by n processes counts as one n-th in each. Workers show their confinement; `unconfined` means that a
+worker can do whatever you can.
 
 A party that gave up says so, with what it gave up, how often that died and how it died last, until the next `up`.
 
@@ -17,6 +18,7 @@ from pathlib import Path
 
 import click
 
+from partyctl.cli import session_rows
 from partyctl.cli.options import chosen_party, party_options
 from partyctl.cli.output import duration, emit, emit_json, emit_table, printable, size
 from partyctl.control import connect, owner
@@ -112,6 +114,7 @@ def absent(party: str, state: str, pid: int | None, gave_up: Sequence[Map] = ())
         "nodes": [],
         "workers": [],
         "runs": [],
+        "sessions": [],
     }
     about: Map = {"started": None, "uptime": None, "state": state, "confinement": None}
     return {"schema_version": SCHEMA_VERSION, "party": party, "pid": pid} | about | nothing
@@ -179,6 +182,7 @@ def show(document: Mapping[str, object]) -> None:
         ("RUN", "NODE", "STATE", "WAITING FOR", "ROLES"),
         [_texts(run, "id", "node", "state", "waiting_for", "roles") for run in _runs(document)],
     )
+    _list(session_rows.HEADINGS, [session_rows.row(each) for each in maps(document.get("sessions"))])
     for trouble in troubles(document):
         emit(f"! {printable(trouble)}")
 

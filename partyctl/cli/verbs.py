@@ -12,7 +12,10 @@ import click
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-VERBS = ("up", "down", "status", "run", "runs", "check", "logs", "events", "config", "key", "plugins")
+VERBS = (
+    *("up", "down", "status", "run", "runs", "send", "sessions", "interrupt", "steer", "release", "resume"),
+    *("check", "logs", "events", "config", "key", "plugins"),
+)
 """In the order in which people meet them. Each is a module of this package with an object `command`."""
 
 _DIRECTORY = Path(__file__).parent

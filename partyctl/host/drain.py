@@ -11,10 +11,12 @@ class Survey:
     Attributes:
         runs: the ids of the runs that go on.
         silent: the nodes that did not answer, whose runs nobody knows.
+        sessions: the agent sessions that are at a turn.
     """
 
     runs: tuple[str, ...] = ()
     silent: tuple[str, ...] = ()
+    sessions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,8 @@ class Drain:
 
     def step(self, survey: Survey, now: float) -> tuple["Drain | None", Sequence[str]]:
         """The drain after a survey at `now`, None if it is over, and the lines to tell."""
-        waited = [f"run {run}" for run in survey.runs] + [f"{node}, which does not answer" for node in survey.silent]
+        waited = [f"run {run}" for run in survey.runs] + [f"a turn of session {each}" for each in survey.sessions]
+        waited += [f"{node}, which does not answer" for node in survey.silent]
         lines = [f"waiting for {each}" for each in waited if each not in self.told]
         if not waited:
             return None, lines
@@ -43,4 +46,5 @@ class Drain:
 
 def _counted(survey: Survey) -> str:
     silent = f", and those of {len(survey.silent)} silent nodes," if survey.silent else ""
-    return f"{len(survey.runs)} runs{silent}"
+    turns = f" and {len(survey.sessions)} turns of agent sessions" if survey.sessions else ""
+    return f"{len(survey.runs)} runs{turns}{silent}"

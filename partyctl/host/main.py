@@ -11,7 +11,6 @@ import os
 import signal
 import sys
 import time
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -30,6 +29,7 @@ from partyctl.host.tree import Tree, counted
 from partyctl.hostlog import log_path, rotate
 from partyctl.keys import Keys
 from partyctl.maps import Map
+from partyctl.nodes import owner_of
 from partyctl_base.ids import RandomIds
 from partyctl_base.paths import runtime_directory
 from partyctl_base.process import set_child_subreaper
@@ -232,17 +232,18 @@ class Host:
         await caller.reply(told)
 
     async def _enter(self, caller: Caller, request: Map) -> None:
-        """Let a caller in for one run: a secret and two addresses, its own and that of the node that takes the run."""
-        if self.state != "ready":
-            raise HostError(f"the party is {self.state}, it takes no new run")
-        if self._followed >= self._config.limits.runs:
+        """Let a caller in for one run, or one order to an agent session: a secret, its own address and the node's."""
+        session = request.get("session")
+        if self.state != "ready" and (session is None or request.get("begins")):
+            raise HostError(f"the party is {self.state}, it takes no new {'run' if session is None else 'turn'}")
+        if session is None and self._followed >= self._config.limits.runs:
             raise HostError(
                 "the party takes no new run",
                 why=f"{self._followed} are under way, its limit",
                 fix="Wait until one ends, or raise limits.runs in party.toml",
             )
-        self._followed += 1
-        run = RandomIds().new_id("run")
+        self._followed += session is None
+        run = RandomIds().new_id("run" if session is None else "ask")
         address = f"client/{run}"
         principal = await self.tree.admit(address, (address,))
         try:
@@ -251,8 +252,7 @@ class Host:
                 os.write(secret, principal.secret)
                 os.lseek(secret, 0, os.SEEK_SET)
                 reply: Map = {"t": "entered", "run": run, "endpoint": self.tree.endpoint, "principal": principal.name}
-                nodes = [name for name in self.tree.node_names if name not in self.tree.given_up]
-                node = nodes[zlib.crc32(run.encode()) % len(nodes)]
+                node = owner_of(run if session is None else str(session), self.tree.node_names, self.tree.given_up)
                 await caller.reply(reply | {"address": address, "node": node}, [secret])
             finally:
                 os.close(secret)
@@ -260,7 +260,7 @@ class Host:
             while await caller.hear() is not None:
                 continue
         finally:
-            self._followed -= 1
+            self._followed -= session is None
             await self.tree.dismiss(principal.name)
 
 

@@ -45,7 +45,11 @@ async def survey(tree: Tree) -> Survey:
     """The runs that go on, and the nodes that do not say."""
     answers = await _answers(tree)
     runs = [_named(run) for answer in answers.values() for run in maps(answer.get("runs"))]
-    return Survey(tuple(runs), tuple(name for name in _ready_nodes(tree) if name not in answers))
+    sessions = [each for answer in answers.values() for each in maps(answer.get("sessions"))]
+    silent = tuple(name for name in _ready_nodes(tree) if name not in answers)
+    return Survey(
+        tuple(runs), silent, tuple(str(each.get("session")) for each in sessions if each.get("state") == "busy")
+    )
 
 
 def _named(run: Map) -> str:
@@ -89,6 +93,9 @@ async def document(
             _worker(worker, states.get(str(worker["id"]), {})) for worker in maps((hired or {}).get("workers"))
         ],
         "runs": [run | {"node": name} for name, found in runs.items() for run in found],
+        "sessions": [
+            session | {"node": name} for name, answer in answers.items() for session in maps(answer.get("sessions"))
+        ],
     }
 
 

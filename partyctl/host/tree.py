@@ -229,6 +229,7 @@ class Tree:
             principal = await self.admit(name, (name, "run/*", "session/*"))
             begin: Map = {"t": "begin", "endpoint": self.endpoint, "principal": name, "secret": principal.secret}
             begin["party"] = self._directory.name
+            begin["nodes"] = list(self.node_names)
             await self._lend_launcher(await self._launch(name, "partyctl.node", ("--name", name), begin))
 
     def _launcher_arguments(self) -> tuple[str, ...]:
@@ -303,7 +304,10 @@ class Tree:
         elif kind == "event" and child.name == "broker":
             self._witness.happened("noticed", "broker", str(message["what"]))
         elif kind == "event":
-            self._witness.happened(str(message["kind"]), str(message["subject"]), str(message["cause"]), on=child.name)
+            fields = message.get("fields")
+            about = {str(key): value for key, value in fields.items()} if isinstance(fields, dict) else {}
+            kind, subject, cause = str(message["kind"]), str(message["subject"]), str(message["cause"])
+            self._witness.happened(kind, subject, cause, **{**about, "on": child.name})
         elif kind == "failed" and "why" in message:
             self._last_words[child.name] = str(message["why"])
         elif kind in ("output", "dropped"):

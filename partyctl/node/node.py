@@ -1,8 +1,9 @@
 """The node: takes orders from its host, runs from submitters on the bus, and keeps the code hosts they need.
 
-host -> node    begin {endpoint, principal, secret, party} · launcher + descriptor · status · stop · principal {...}
-node -> host    ready · status {runs, workers} · principal {name, claims} · dismiss {name}
-submitter -> node   run {run, path, digest, cwd, name, config} · cancel {run}
+host -> node    begin {endpoint, principal, secret, party, nodes} · launcher + descriptor · status · stop
+                principal {...}
+node -> host    ready · status {runs, workers, sessions} · principal {name, claims} · dismiss {name}
+submitter -> node   run {run, path, digest, cwd, name, config} · cancel {run} · session {run, ...}, see sessions.py
 
 A submitter may only ask for the run it was admitted for: the one in its own address, `client/<run>`. What is no order
 is answered by failed, if it came from a submitter, and dropped otherwise.
@@ -14,13 +15,15 @@ import sys
 from collections.abc import Coroutine
 
 from partyctl.errors import HostError
-from partyctl.maps import Map, pack, unpack
+from partyctl.maps import Map, pack, sendable, texts, unpack
 from partyctl.node.code import CodeHost, Program
 from partyctl.node.job import Job, Order
 from partyctl.node.pool import CodeHosts
+from partyctl.node.sessions import NodeSessions
 from partyctl.recorded import Origin, recorded
 from partyctl.running import CONNECT_LIMIT
-from partyctl_actors.journals import Archive, MemoryJournal
+from partyctl.sessions import Shelf
+from partyctl_actors.journals import Archive, MemoryJournal, Record
 from partyctl_base.aio import AsyncChannel
 from partyctl_base.channel import Channel, ChannelClosed, Received
 from partyctl_base.ids import RandomIds
@@ -59,6 +62,7 @@ class Node:
         # Without a party, as in tests, runs are recorded in memory.
         self._party = ""
         self._journal: Archive | None = None
+        self._sessions: NodeSessions | None = None
 
     async def serve(self) -> None:
         """Obey the host until it says stop or closes the channel."""
@@ -117,6 +121,9 @@ class Node:
             print(f"partyctl: {self._name}: {error}", file=sys.stderr, flush=True)
             self._host.close()
         else:
+            if self._party:
+                self._sessions = NodeSessions(Shelf.of(self._party), self, self._say, self._report)
+                self._spawn(self._sessions.take_up(self._name, texts(message.get("nodes")) or [self._name]))
             await self._tell({"t": "ready"})
 
     def _take_launcher(self, fd: int) -> None:
@@ -128,8 +135,8 @@ class Node:
     async def _stop(self) -> None:
         for job in self._jobs.values():
             job.cancel()
-        if self._running:
-            await asyncio.wait(self._running, timeout=STOP_LIMIT)
+        letting_go = asyncio.ensure_future(self._let_go())
+        await asyncio.wait((letting_go, *self._running), timeout=STOP_LIMIT)
         await self._code.close()
         for task in self._background:
             task.cancel()
@@ -139,17 +146,24 @@ class Node:
             await self._bus.close()
         self._host.close()
 
+    async def _let_go(self) -> None:
+        if self._sessions is not None:
+            await self._sessions.close()
+
     async def _tell(self, message: Map) -> None:
         with contextlib.suppress(ChannelClosed):
             await self._host.send(pack(message))
 
     def _status(self) -> Map:
         runs = [
-            {"id": job.order.run, "state": job.state, "roles": job.roles, "waiting_for": job.waiting_for or None}
+            {"id": job.run, "state": job.state, "roles": job.roles, "waiting_for": job.waiting_for or None}
             for job in self._jobs.values()
         ]
-        workers = [worker for job in self._jobs.values() for worker in job.workers]
-        return {"t": "status", "runs": runs, "workers": workers + self._code.workers}
+        workers = [worker for job in self._jobs.values() for worker in job.workers] + self._code.workers
+        held = self._sessions
+        sessions = [] if held is None else held.status()
+        workers += [] if held is None else held.workers
+        return {"t": "status", "runs": runs, "workers": workers, "sessions": sessions}
 
     def _spawn(self, work: Coroutine[object, object, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -169,6 +183,8 @@ class Node:
                 raise ValueError(f"it is about run {order['run']!r}, and the sender's is {run!r}")
             if order["t"] == "run":
                 self._take(order, run, letter.source)
+            elif order["t"] == "session" and self._sessions is not None:
+                self._sessions.obey(order, letter.source)
             elif order["t"] == "cancel" and run in self._jobs:
                 self._jobs[run].cancel()
         except (ValueError, LookupError, TypeError) as error:
@@ -201,15 +217,22 @@ class Node:
         program = Program(str(order["path"]), str(order["digest"]), str(order["cwd"]), str(order["config"]))
         wanted = Order(run, str(name) if name else None, submitter)
         origin = Origin(program.path, wanted.name or "", program.config, program.cwd)
+
+        def record(wished: str | None, protocol: str) -> tuple[str, Record]:
+            archive = self._archive()
+            run_id = archive.new_id() if wished is None else wished
+            opened = archive.open(run_id, protocol, about=origin.about())
+            self._spawn(self._happened("run_started", run_id, program.path))
+            return run_id, opened
+
         job = self._jobs[run] = Job(
             wanted,
             self._bus,
             self,
             self._mailbox,
             lambda: self._code.lend(program),
-            lambda protocol: self._archive().open(run, protocol, about=origin.about()),
+            record,
         )
-        self._spawn(self._happened("run_started", run, program.path))
         task = job.start()
         self._running.add(task)
         task.add_done_callback(lambda task: self._ended(run, task))
@@ -223,10 +246,19 @@ class Node:
     def _ended(self, run: str, task: "asyncio.Task[None]") -> None:
         job = self._jobs.pop(run)
         self._running.discard(task)
-        self._spawn(self._happened("run_failed" if job.failure else "run_ended", run, job.failure))
+        self._spawn(self._happened("run_failed" if job.failure else "run_ended", job.run, job.failure))
 
-    async def _happened(self, kind: str, subject: str, cause: str) -> None:
-        await self._tell({"t": "event", "kind": kind, "subject": subject, "cause": cause})
+    async def _happened(self, kind: str, subject: str, cause: str, fields: Map | None = None) -> None:
+        await self._tell({"t": "event", "kind": kind, "subject": subject, "cause": cause, "fields": fields or {}})
+
+    def _report(self, kind: str, subject: str, cause: str, fields: Map) -> None:
+        self._spawn(self._happened(kind, subject, cause, fields))
+
+    def _say(self, submitter: str, message: Map) -> None:
+        """Say something to a submitter; one that has left, or does not read, hears nothing."""
+        if self._mailbox is not None:
+            with contextlib.suppress(BusError):
+                self._mailbox.send(submitter, pack(sendable(message)))
 
     def _refuse(self, submitter: str, why: str) -> None:
         assert self._mailbox is not None

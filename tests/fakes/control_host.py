@@ -50,6 +50,7 @@ STATUS = {
         }
     ],
     "runs": [{"id": "run-0123456789abcdef", "node": "node/0", "state": "running", "roles": ["Writer", "Reviewer"]}],
+    "sessions": [],
 }
 
 

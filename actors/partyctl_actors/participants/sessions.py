@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 from partyctl_actors.errors import SessionError
-from partyctl_actors.supervision.agent_session import AgentSession, SessionParts
+from partyctl_actors.supervision.agent_session import AgentSession, SessionParts, attempt_name
 from partyctl_actors.supervision.engine import Engine
-from partyctl_actors.supervision.hired import HiredEngine
+from partyctl_actors.supervision.hired import Grounds, HiredEngine
 from partyctl_actors.supervision.local import LocalEngine
 from partyctl_actors.supervision.plan import SupervisorLimits, WorkerPlan
+from partyctl_actors.supervision.policy_commands import Decided
+from partyctl_actors.supervision.policy_events import Phase
+from partyctl_actors.supervision.policy_state import from_plain
+from partyctl_actors.supervision.turn_log import SqliteTurnLog, TurnLog
 from partyctl_base.clock import SystemClock
 from partyctl_base.ids import IdAllocator, RandomIds
 from partyctl_confinement.environment import WORKER_ALLOW, scrubbed
@@ -19,8 +25,10 @@ from partyctl_plugins import manager
 from partyctl_plugins.contract import (
     CheckpointStore,
     ConversationSpec,
+    EventHandler,
     McpServer,
     ProviderCapabilityError,
+    ProviderProfile,
     ProviderUsage,
     RetryPolicy,
     Transport,
@@ -59,6 +67,70 @@ def begin(
     except BaseException:
         engine.close()
         raise
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """An agent session whose log outlives its process.
+
+    Attributes:
+        name: the session's; its workers are found by it.
+        log: its log.
+        grounds: where its workers come from.
+        labels: what `partyctl status` shows about them.
+        profile: what its provider can do, if that is known.
+        idle_release_after: seconds after which an idle connection is closed.
+        handlers: told every event of its turns.
+        on_decided: told every decision of its policy.
+        on_hired: told each worker's pid and confinement.
+    """
+
+    name: str
+    log: SqliteTurnLog
+    grounds: Grounds
+    labels: Mapping[str, str]
+    profile: ProviderProfile | None = None
+    idle_release_after: float | None = None
+    handlers: tuple[EventHandler, ...] = ()
+    on_decided: Callable[[Decided], None] | None = None
+    on_hired: Callable[[int, str], None] | None = None
+
+
+def begin_recorded(agent: Agent, parts: Recorded, log: TurnLog | None = None) -> tuple[AgentSession, HiredEngine]:
+    """An agent session that goes on where another process left it, in the same worker if that still lives.
+
+    Blocks until that is known. Whoever calls this closes the engine, which ends the worker and not the session.
+
+    Args:
+        agent: a provider's agent.
+        parts: what belongs to the session.
+        log: what is written to in place of `parts.log`.
+
+    Raises:
+        PartyError: as for `Agent.session`; JournalError: the log cannot be read.
+    """
+    spec, limits, ids = _spec(agent, None, (), None), SupervisorLimits(), RandomIds()
+    labels = {**parts.labels, "session": parts.name}
+    plan = replace(worker_plan(agent, spec, labels), epoch=parts.log.epoch)
+    found = parts.log.recover().state
+    attempt: str | None = None
+    if found is not None:
+        turn = from_plain(dict(found)).turn
+        is_running = turn is not None and turn.phase is Phase.RUNNING
+        attempt = attempt_name(turn.turn_id, turn.serial) if turn is not None and is_running else ""
+    engine = HiredEngine(parts.grounds, plan, limits, ids, parts.on_hired, parts.profile, attempt)
+    try:
+        session = AgentSession(
+            SessionParts(
+                engine, spec, SystemClock(), ids, agent.retry or RetryPolicy(), parts.handlers,
+                idle_release_after=parts.idle_release_after, limits=limits, log=log or parts.log,
+                on_decided=parts.on_decided,
+            )
+        )  # fmt: skip
+    except BaseException:
+        engine.close()
+        raise
+    return session, engine
 
 
 def worker_plan(agent: Agent, spec: ConversationSpec, labels: dict[str, str]) -> WorkerPlan:

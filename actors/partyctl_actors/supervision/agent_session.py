@@ -283,6 +283,8 @@ class AgentSession:
         with self._lock:
             commands = self._step(policy_events.ReleaseAsked(self._clock.monotonic()))
         self._carry_out(commands)
+        if commands:
+            self._notes.moved(self._state)
 
     def go_on(self) -> None:
         """A person says: go on. What was spent on retries is forgiven, and a wait ends.

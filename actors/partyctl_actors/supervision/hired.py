@@ -128,6 +128,12 @@ class HiredEngine:
         with self._lock:
             return self._connections[-1].supervisor if self._connections else None
 
+    @property
+    def workers(self) -> dict[str, str]:
+        """What each of its workers is doing, by the launcher's ids of them."""
+        with self._lock:
+            return {each.worker_id: each.doing for each in self._connections if each.worker_id}
+
     def open(self, spec: ConversationSpec, stop: StopSignal, limit: float) -> HiredConnection:
         """See `Engine.open`."""
         with self._lock:
@@ -252,6 +258,16 @@ class HiredConnection:
     @property
     def conversation_id(self) -> str | None:
         return self._supervisor.conversation_id
+
+    @property
+    def worker_id(self) -> str | None:
+        """The launcher's id of its worker, None while there is none."""
+        return self._supervisor.worker_id
+
+    @property
+    def doing(self) -> str:
+        """What its worker is doing: the state of its supervisor."""
+        return self._supervisor.state
 
     @property
     def profile(self) -> ProviderProfile | None:

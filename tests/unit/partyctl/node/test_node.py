@@ -205,6 +205,6 @@ def test_status_is_answered_also_when_nothing_runs() -> None:
     async def work(field: Field) -> None:
         await field.host.channel.send(pack({"t": "status"}))
         await asyncio.sleep(0.1)
-        assert field.host.heard == [{"t": "status", "runs": [], "workers": []}]
+        assert field.host.heard == [{"t": "status", "runs": [], "workers": [], "sessions": []}]
 
     noding(work)

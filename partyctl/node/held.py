@@ -1,0 +1,363 @@
+"""One agent session at a node: its turns, those who follow them, and where it stands.
+
+Whatever of it blocks runs off the loop. Followers hear `turn` once the intent is durable, then what the provider says
+and what the policy decides, and at last `ended` or `failed`.
+"""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
+
+from partyctl.casting import agent_from
+from partyctl.errors import exit_code, told
+from partyctl.maps import Map
+from partyctl.sessions import About, Shelf, TurnView, document, finished_view, standing, turn_view
+from partyctl_actors.errors import JournalError
+from partyctl_actors.participants.sessions import Recorded, begin_recorded
+from partyctl_actors.supervision.agent_session import AgentSession
+from partyctl_actors.supervision.hired import Grounds, HiredEngine
+from partyctl_actors.supervision.off_loop import off_loop
+from partyctl_actors.supervision.policy_commands import Decided
+from partyctl_actors.supervision.policy_events import Found, Phase
+from partyctl_actors.supervision.turn_log import Plain, Recovered, SqliteTurnLog
+from partyctl_plugins.codec import codec
+from partyctl_plugins.contract import AgentEvent, NoRunningTurnError, SessionStateError, TurnRequest, TurnTicket
+
+Tell = Callable[[str, Map], None]
+Happened = Callable[[str, str, str, Map], None]
+
+_log = logging.getLogger("partyctl.node")
+
+_EVENT = codec(AgentEvent)
+
+
+class NotingLog:
+    """A log that tells when an intent is durable.
+
+    Args:
+        log: what is written to.
+        intended: told the turn, on the thread that runs it.
+    """
+
+    def __init__(self, log: SqliteTurnLog, intended: Callable[[str], None]) -> None:
+        self._log = log
+        self._intended = intended
+
+    def intend(self, turn_id: str, request: Plain, state: Plain | None = None) -> None:
+        """See `TurnLog.intend`."""
+        self._log.intend(turn_id, request, state)
+        self._intended(turn_id)
+
+    def outcome(self, turn_id: str, outcome: Plain, state: Plain | None = None) -> None:
+        """See `TurnLog.outcome`."""
+        self._log.outcome(turn_id, outcome, state)
+
+    def state(self, state: Plain) -> None:
+        """See `TurnLog.state`."""
+        self._log.state(state)
+
+    def recover(self) -> Recovered:
+        """See `TurnLog.recover`."""
+        return self._log.recover()
+
+
+class HeldSession:
+    """One agent session. Lives on the node's loop; see `open`.
+
+    Attributes:
+        about: who it is.
+        turn_id: the turn that runs, None if none does.
+    """
+
+    def __init__(self, about: About, shelf: Shelf, tell: Tell, happened: Happened) -> None:
+        self.about = about
+        self.turn_id: str | None = None
+        self._shelf = shelf
+        self._tell = tell
+        self._happened = happened
+        self._loop = asyncio.get_running_loop()
+        self._asking = asyncio.Lock()
+        self._session: AgentSession | None = None
+        self._engine: HiredEngine | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._followers: set[str] = set()
+        self._detaching: set[str] = set()
+        self._cause = ""
+        self._idle: asyncio.TimerHandle | None = None
+        self._background: set[asyncio.Task[None]] = set()
+        self._turns: tuple[TurnView, ...] = ()
+
+    async def open(self, log: SqliteTurnLog, grounds: Grounds) -> Found:
+        """Take the session up where it was; a turn that goes on is gone on with. What was found of its worker.
+
+        Raises:
+            PartyError: no worker could be started, or its plugin could not be loaded; the log cannot be read.
+        """
+        about = self.about
+        parts = Recorded(
+            about.name, log, grounds, {"role": about.role}, about.profile, about.idle_release_after,
+            (self,), self._decided_off_loop,
+        )  # fmt: skip
+        noting = NotingLog(log, self._intended_off_loop)
+        agent = agent_from(about.agent)
+        self._session, engine = await off_loop(lambda _: begin_recorded(agent, parts, noting))
+        self._engine = engine
+        if engine.profile != about.profile:
+            self.about = known = replace(about, profile=engine.profile)
+            await off_loop(lambda _: self._shelf.save(known))
+        await self._look()
+        unfinished = await off_loop(lambda _: self.session.unfinished)
+        if unfinished is not None:
+            self._begin(unfinished, None)
+        return engine.found
+
+    @property
+    def session(self) -> AgentSession:
+        """The session itself, once it is open."""
+        assert self._session is not None
+        return self._session
+
+    def status(self) -> Map:
+        """What `partyctl status` and `partyctl sessions` show of it."""
+        state = self.session.state
+        last = self._turns[-1] if self._turns else None
+        stands = standing(state, last, at=time.monotonic(), epoch=time.time(), is_held=True, cause=self._cause)
+        return document(self.about, state, stands, self._turns)
+
+    @property
+    def workers(self) -> list[Map]:
+        """What its workers are doing, by the launcher's ids."""
+        engine = self._engine
+        return [] if engine is None else [{"id": each, "state": doing} for each, doing in engine.workers.items()]
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a turn is at its provider."""
+        return self.session.state.phase in (Phase.OPENING, Phase.RUNNING)
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether it may as well begin with other settings: it never came to a conversation."""
+        state = self.session.state
+        return self.turn_id is None and not (state.conversation_id or state.last_turn_conversation_id)
+
+    # --- what is asked of it ---
+
+    async def send(self, prompt: str, timeout: float | None, follower: str, *, detach: bool) -> None:
+        """Ask the agent.
+
+        Args:
+            prompt: what.
+            timeout: within how many seconds the turn must be over, with all its retries.
+            follower: who hears what comes of it.
+            detach: not after the turn has begun.
+
+        Raises:
+            SessionStateError: a turn is under way.
+        """
+        async with self._asking:
+            if self.turn_id is not None:
+                raise SessionStateError(
+                    "a turn is under way in this session",
+                    where=f"session {self.about.name}, turn {self.turn_id}",
+                    fix=f"Wait for its end, or end it with: partyctl interrupt {self.about.name}",
+                )
+            request = TurnRequest(prompt)
+            ticket = await off_loop(lambda _: self.session.prepare_turn(request))
+            (self._detaching if detach else self._followers).add(follower)
+            self._begin(ticket, timeout)
+
+    def follow(self, turn_id: str, follower: str) -> None:
+        """Hear what comes of a turn that runs, or of one that is over.
+
+        Raises:
+            SessionStateError: the session does not know it.
+        """
+        if turn_id == self.turn_id:
+            self._followers.add(follower)
+            return
+        view = next((each for each in self._turns if each.turn_id == turn_id), None)
+        if view is None:
+            raise SessionStateError("the session does not know this turn", where=turn_id)
+        if view.state in ("answered", "interrupted"):
+            self._tell(follower, {"event": "ended", **view.document(), "session": self.about.name})
+        else:
+            self._tell(
+                follower, {"event": "failed", "error": view.text or f"turn {turn_id} is {view.state}", "code": 1}
+            )
+
+    def interrupt(self, turn_id: str | None) -> str:
+        """End the turn that runs; which that is.
+
+        Raises:
+            NoRunningTurnError: none runs, or not this one.
+        """
+        running = self.turn_id
+        if running is None or turn_id not in (None, running):
+            raise NoRunningTurnError(
+                "there is no running turn to interrupt" if turn_id is None else "this turn does not run",
+                where=f"session {self.about.name}" + (f", turn {turn_id}" if turn_id else ""),
+                why=f"turn {running} does" if running else "",
+            )
+        self.session.interrupt()
+        return running
+
+    async def steer(self, text: str) -> str:
+        """Say something into the turn that runs; which that is."""
+        await off_loop(lambda _: self.session.steer(text))
+        return self.turn_id or ""
+
+    async def release(self) -> None:
+        """Let its worker go and keep its conversation.
+
+        Raises:
+            SessionStateError: a turn is under way.
+        """
+        async with self._asking:
+            if self.turn_id is not None:
+                raise SessionStateError(
+                    "a session cannot be released in a turn",
+                    where=f"session {self.about.name}, turn {self.turn_id}",
+                    fix=f"Wait for its end, or end it with: partyctl interrupt {self.about.name}",
+                )
+            await off_loop(lambda _: self.session.release())
+        self._happened("session_released", self.about.name, "", {})
+
+    async def go_on(self) -> None:
+        """A person says: go on."""
+        await off_loop(lambda _: self.session.go_on())
+
+    def view(self, turn_id: str) -> TurnView:
+        """One of its turns.
+
+        Raises:
+            SessionStateError: its log does not have it, or not any more.
+        """
+        for each in self._turns:
+            if each.turn_id == turn_id:
+                return each
+        fix = f"See partyctl sessions turns {self.about.name}"
+        raise SessionStateError("the session does not know this turn", where=turn_id, fix=fix)
+
+    @property
+    def lost(self) -> list[str]:
+        """The turns whose outcome nobody knows, oldest first."""
+        return [each.turn_id for each in self._turns if each.state == "lost"]
+
+    async def close(self, limit: float) -> None:
+        """The party goes down: end the turn, let the worker go. The session goes on another time."""
+        if self._session is None or self._engine is None:
+            return
+        self._wake_never()
+        self._session.interrupt()
+        if self._task is not None:
+            await asyncio.wait((self._task,), timeout=limit)
+        engine, session = self._engine, self._session
+        with contextlib.suppress(Exception):  # what could not be written is found by whoever opens it next
+            await off_loop(lambda _: session.release())
+        await off_loop(lambda _: engine.close())
+
+    # --- its turns ---
+
+    def _decided_off_loop(self, decided: Decided) -> None:
+        self._loop.call_soon_threadsafe(self._decided, decided)
+
+    def _intended_off_loop(self, turn_id: str) -> None:
+        self._loop.call_soon_threadsafe(self._intended, turn_id)
+
+    def _begin(self, ticket: TurnTicket, deadline: float | None) -> None:
+        self._wake_never()
+        self.turn_id = ticket.turn_id
+        self._cause = ""
+        self._task = self._loop.create_task(self._run(ticket, deadline))
+
+    async def _run(self, ticket: TurnTicket, deadline: float | None) -> None:
+        said: Map
+        try:
+            turn = await self.session.arun(ticket, deadline=deadline)
+        # Whatever it is, it ends this turn and is told to whoever asked for it.
+        except Exception as error:
+            said = {"event": "failed", "error": told(error), "code": exit_code(error), "turn": ticket.turn_id}
+        else:
+            said = {"event": "ended", **finished_view(ticket.request.prompt, turn).document()}
+        self.turn_id, self._task = None, None
+        try:
+            await self._look()
+        except JournalError as error:
+            _log.warning("The turns of session %s cannot be shown: %s", self.about.name, error)
+        self._say(said | {"session": self.about.name})
+        self._followers.clear()
+        self._detaching.clear()
+        self._wake_later()
+
+    def _intended(self, turn_id: str) -> None:
+        began: Map = {"event": "turn", "session": self.about.name, "turn": turn_id}
+        began["conversation"] = self.session.conversation_id
+        self._say(began)
+        for follower in self._detaching:
+            self._tell(follower, began)
+            self._tell(follower, {"event": "ended", "turn": turn_id, "session": self.about.name, "state": "under way"})
+        self._detaching.clear()
+
+    def on_event(self, event: AgentEvent) -> None:
+        """See `EventHandler`; on the loop."""
+        if self._followers:
+            encoded = _EVENT.encode(event)
+            assert isinstance(encoded, dict)
+            self._say({"event": "said", "turn": self.turn_id, "said": encoded})
+
+    def _decided(self, decided: Decided) -> None:
+        fields: Map = {**asdict(decided), "rule": decided.rule.value}
+        fields["outcome"] = None if decided.outcome is None else decided.outcome.value
+        cause = str(fields.pop("cause"))
+        fields["turn"], fields["conversation"] = fields.pop("turn_id"), fields.pop("conversation_id")
+        if decided.wait is not None:
+            self._cause = (cause.splitlines() or [""])[0]
+        self._happened("recovery", self.about.name, cause, fields)
+        self._say({"event": "decided", "turn": self.turn_id, "cause": cause, **fields})
+
+    def _say(self, message: Map) -> None:
+        for follower in self._followers:
+            self._tell(follower, message)
+
+    async def _look(self) -> None:
+        looked = await off_loop(lambda _: self._shelf.look(self.about.name))
+        state = self.session.state
+        under_way = None if state.turn is None else state.turn.turn_id
+        self._turns = tuple(turn_view(row, under_way) for row in looked.turns)
+
+    # --- letting an idle worker go ---
+
+    def _wake_later(self) -> None:
+        if self.about.idle_release_after is not None:
+            self._idle = self._loop.call_later(self.about.idle_release_after, self._let_go)
+
+    def _wake_never(self) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
+
+    def _let_go(self) -> None:
+        if self.turn_id is None and self.session.state.live:
+            task = self._loop.create_task(self._released())
+            self._background.add(task)
+            task.add_done_callback(self._background.discard)
+
+    async def _released(self) -> None:
+        with contextlib.suppress(SessionStateError):  # a turn began meanwhile
+            await self.release()
+
+
+def settings(order: Mapping[str, object], name: str, now: float) -> About:
+    """Who a session is that begins with an order.
+
+    Raises:
+        LookupError, TypeError: the order does not say.
+    """
+    agent, idle = order["agent"], order["idle_release_after"]
+    if not isinstance(agent, dict):
+        raise TypeError("a session begins with the settings of an agent")
+    return About(name, str(order["role"]), agent, float(idle) if isinstance(idle, int | float) else None, now)

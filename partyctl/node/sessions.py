@@ -1,0 +1,246 @@
+"""The agent sessions of a node: taken up after a death, begun and continued by orders, let go when the party goes down.
+
+submitter -> node   session {run, session, do, ...}
+    do = send       {prompt, timeout, detach, role, agent, idle_release_after}: the last three for a session that begins
+         again      {turn}: ask a turn anew whose answer nobody knows, else as for send
+         follow     {turn}
+         interrupt  {turn}
+         steer      {text}
+         release, resume
+node -> submitter   turn, said, decided, and at last ended or failed
+
+The order of a law holds here as well: who a session is, is durable before its first turn is.
+"""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Protocol
+
+from partyctl.errors import NoSuchSession, exit_code, told
+from partyctl.maps import Map
+from partyctl.node.held import Happened, HeldSession, Tell, settings
+from partyctl.nodes import owner_of
+from partyctl.sessions import About, Shelf, is_session_name, read_state
+from partyctl_actors.participants import WorkerSource
+from partyctl_actors.supervision.off_loop import off_loop
+from partyctl_actors.supervision.policy_events import Found
+from partyctl_actors.supervision.turn_log import TurnLogs
+from partyctl_confinement.client import LauncherClient
+from partyctl_plugins.contract import SessionStateError
+
+CLOSE_LIMIT = 1.5
+"""Seconds a turn may take to end when its party goes down; then its worker is ended."""
+
+
+class NodeGrounds:
+    """A node as the place where agent sessions have their workers; see `hired.Grounds`."""
+
+    def __init__(self, workers: WorkerSource) -> None:
+        self._workers = workers
+        self._loop = asyncio.get_running_loop()
+
+    def hold(self) -> asyncio.AbstractEventLoop:
+        """The node's own loop, which outlives every session."""
+        return self._loop
+
+    def release(self) -> None:
+        """There is nothing to give back."""
+
+    async def client(self) -> LauncherClient:
+        """The node's launcher."""
+        return await self._workers.client()
+
+
+class Order(Protocol):
+    """Carries out one order; the last word to give, None if that comes later."""
+
+    async def __call__(self, order: Map, submitter: str) -> Map | None: ...
+
+
+class NodeSessions:
+    """All agent sessions of one node. Lives on its loop.
+
+    Args:
+        shelf: their files.
+        workers: where their workers come from.
+        tell: says something to a submitter.
+        happened: tells the host what happened, for its book of events.
+    """
+
+    def __init__(self, shelf: Shelf, workers: WorkerSource, tell: Tell, happened: Happened) -> None:
+        self._shelf = shelf
+        self._grounds = NodeGrounds(workers)
+        self._tell = tell
+        self._happened = happened
+        self._logs: TurnLogs | None = None
+        self._held: dict[str, HeldSession] = {}
+        self._opening: dict[str, asyncio.Lock] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_closed = False
+        self._orders: dict[str, Order] = {
+            "send": self._send,
+            "again": self._again,
+            "follow": self._follow,
+            "interrupt": self._interrupt,
+            "steer": self._steer,
+            "release": self._release,
+            "resume": self._resume,
+        }
+
+    def status(self) -> list[Map]:
+        """The sessions that are held here."""
+        return [held.status() for held in self._held.values()]
+
+    @property
+    def workers(self) -> list[Map]:
+        """What their workers are doing, by the launcher's ids."""
+        return [worker for held in self._held.values() for worker in held.workers]
+
+    async def take_up(self, name: str, nodes: Sequence[str]) -> None:
+        """Take up the sessions of the node `name` that may have a worker, or a turn that is not over."""
+        for session in await off_loop(lambda _: self._shelf.names()):
+            if owner_of(session, nodes) != name:
+                continue
+            try:
+                looked = await off_loop(lambda _, session=session: self._shelf.look(session))  # type: ignore[misc]
+                state = read_state(looked)
+                if state is not None and (state.turn is not None or state.connection is not None):
+                    await self._open(session, None)
+            # Whatever is wrong with one session, the others are taken up.
+            except Exception as error:
+                self._happened("session_not_taken_up", session, told(error), {})
+
+    def obey(self, order: Map, submitter: str) -> None:
+        """Carry out an order in the background.
+
+        Raises:
+            LookupError, ValueError, TypeError: it is no order for a session.
+        """
+        carry_out = self._orders[str(order["do"])]
+        if not is_session_name(str(order["session"])):
+            raise ValueError(f"{str(order['session'])[:80]!r} cannot name a session")
+        task = asyncio.get_running_loop().create_task(self._carried_out(carry_out, order, submitter))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """The party goes down: turns are ended, workers let go. The sessions go on when it is up again."""
+        self._is_closed = True
+        await asyncio.gather(*(held.close(CLOSE_LIMIT) for held in self._held.values()), return_exceptions=True)
+        for task in self._tasks:
+            task.cancel()
+        if self._logs is not None:
+            self._logs.close()
+
+    async def _carried_out(self, carry_out: Order, order: Map, submitter: str) -> None:
+        try:
+            last = await carry_out(order, submitter)
+        # Whatever it is, it ends this order and is told to whoever gave it; nothing of it may reach another session.
+        except Exception as error:
+            last = {"event": "failed", "error": told(error), "code": exit_code(error)}
+        if last is not None:
+            self._tell(submitter, last)
+
+    # --- orders ---
+
+    async def _send(self, order: Map, submitter: str) -> Map | None:
+        name = str(order["session"])
+        await self._drop_unused(name, order)
+        held = await self._open(name, order)
+        timeout = order.get("timeout")
+        limit = float(timeout) if isinstance(timeout, int | float) else None
+        await held.send(str(order["prompt"]), limit, submitter, detach=bool(order.get("detach")))
+        return None
+
+    async def _again(self, order: Map, submitter: str) -> Map | None:
+        held = await self._open(str(order["session"]), None)
+        view = held.view(str(order["turn"]))
+        if not view.is_open:
+            raise SessionStateError(
+                f"a turn that is {view.state} is not asked again",
+                where=f"session {held.about.name}, turn {view.turn_id}",
+                fix=f"See its answer with: partyctl sessions turns {held.about.name}",
+            )
+        await held.go_on()
+        return await self._send({**order, "prompt": view.prompt}, submitter)
+
+    async def _follow(self, order: Map, submitter: str) -> None:
+        held = await self._open(str(order["session"]), None)
+        held.follow(str(order["turn"]), submitter)
+
+    async def _interrupt(self, order: Map, submitter: str) -> Map:
+        held = await self._open(str(order["session"]), None)
+        turn = order.get("turn")
+        return _done(held, "interrupt", turn=held.interrupt(None if turn is None else str(turn)))
+
+    async def _steer(self, order: Map, submitter: str) -> Map:
+        held = await self._open(str(order["session"]), None)
+        return _done(held, "steer", turn=await held.steer(str(order["text"])))
+
+    async def _release(self, order: Map, submitter: str) -> Map:
+        held = await self._open(str(order["session"]), None)
+        await held.release()
+        return _done(held, "release")
+
+    async def _resume(self, order: Map, submitter: str) -> Map:
+        held = await self._open(str(order["session"]), None)
+        await held.go_on()
+        return _done(held, "resume", lost=held.lost)
+
+    # --- holding them ---
+
+    async def _open(self, name: str, order: Map | None) -> HeldSession:
+        """The session, opened if it is not held yet, begun if there is none and the order says with which settings."""
+        async with self._opening.setdefault(name, asyncio.Lock()):
+            held = self._held.get(name)
+            if held is not None:
+                return held
+            about = await off_loop(lambda _: self._shelf.load(name))
+            is_new = about is None
+            if about is None or await self._may_begin_anew(about, order):
+                about = await self._begun(name, order)
+            held = HeldSession(about, self._shelf, self._tell, self._happened)
+            found = await self._opened(held)
+            self._held[name] = held
+        if is_new:
+            self._happened("session_begun", name, "", {"role": about.role, "provider": about.provider})
+        else:
+            self._happened("session_taken_up", name, "", {"worker": found.value, "turn": held.turn_id})
+        return held
+
+    async def _drop_unused(self, name: str, order: Map) -> None:
+        """A session that never came to a conversation begins with the settings of the newest order."""
+        held = self._held.get(name)
+        if held is not None and held.is_unused and order.get("agent") not in (None, held.about.agent):
+            del self._held[name]
+            await held.close(CLOSE_LIMIT)
+
+    async def _may_begin_anew(self, about: About, order: Map | None) -> bool:
+        if order is None or order.get("agent") in (None, about.agent):
+            return False
+        state = read_state(await off_loop(lambda _: self._shelf.look(about.name)))
+        return state is None or not (state.turn or state.conversation_id or state.last_turn_conversation_id)
+
+    async def _begun(self, name: str, order: Map | None) -> About:
+        if order is None or order.get("agent") is None:
+            raise NoSuchSession(name, await off_loop(lambda _: self._shelf.names()))
+        about = settings(order, name, time.time())
+        await off_loop(lambda _: self._shelf.save(about))
+        return about
+
+    async def _opened(self, held: HeldSession) -> Found:
+        if self._is_closed:
+            raise SessionStateError("the party is going down", where=f"session {held.about.name}")
+        name = held.about.name
+        log = await off_loop(lambda _: self._log_directory().open(name))
+        return await held.open(log, self._grounds)
+
+    def _log_directory(self) -> TurnLogs:
+        if self._logs is None:
+            self._logs = TurnLogs(self._shelf.directory)
+        return self._logs
+
+
+def _done(held: HeldSession, doing: str, **more: object) -> Map:
+    return {"event": "ended", "do": doing, "session": held.about.name, "state": held.status()["state"], **more}
