@@ -125,6 +125,14 @@ class _Running:
         self.error: Exception | None = None
         self.loss = ""
         self.told_instead: list[Command] | None = None
+        self.asked: tuple[Connection, str] | None = None
+
+    def acknowledge(self) -> None:
+        """What came of its last attempt is durable."""
+        asked, self.asked = self.asked, None
+        if asked is not None:
+            connection, attempt = asked
+            connection.acknowledge(attempt)
 
     def left(self, now: float) -> float | None:
         """Seconds until its deadline, None without one."""
@@ -410,8 +418,8 @@ class AgentSession:
                     running.stop = StopSignal()
                 commands = self._step(event) if instead is None else instead
                 going_on = self._running is running
-            if going_on:
-                self._notes.moved(self._state)
+            if going_on and self._notes.moved(self._state):
+                running.acknowledge()
 
     def _open(self, running: _Running, command: Open) -> Event:
         spec, held = self._parts.spec, command.conversation_id
@@ -441,6 +449,7 @@ class AgentSession:
 
         try:
             attempt = attempt_name(running.ticket.turn_id, serial)
+            running.asked = connection, attempt
             result = connection.turn(attempt, running.request(left), emit, running.stop)
             ran_in = result.session_id or connection.conversation_id
         except Exception as error:
@@ -485,14 +494,16 @@ class AgentSession:
             self._usage = {each: usage for each, usage in self._usage.items() if each == held}
         if isinstance(end, Fail):
             error = endings.raised(end, running.error, running.loss)
-            self._notes.failed(running.ticket.turn_id, error, self._state)
+            if self._notes.failed(running.ticket.turn_id, error, self._state):
+                running.acknowledge()
             raise error
         result = running.result
         if end.forced or result is None:
             result = TurnResult(session_id=end.conversation_id, interrupted=True)
             running.tell(TurnInterrupted())
         turn = Turn(result, end.continuity, end.turn_id, end.conversation_id, end.forced)
-        self._notes.finished(turn, self._state)
+        if self._notes.finished(turn, self._state):
+            running.acknowledge()
         return turn
 
     def _broke(self, running: _Running, error: BaseException) -> None:

@@ -49,6 +49,9 @@ class Connection(Protocol):
             Exception: anything else is the transport's own bug.
         """
 
+    def acknowledge(self, attempt: str) -> None:
+        """What came of this attempt is durable: nobody need keep it any longer. Returns at once."""
+
     def interrupt(self) -> None:
         """Have the running turn end. Returns at once; does nothing without one."""
 

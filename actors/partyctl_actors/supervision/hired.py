@@ -338,6 +338,11 @@ class HiredConnection:
             with self._lock:
                 self._turn_id = None
 
+    def acknowledge(self, attempt: str) -> None:
+        """See `Connection.acknowledge`: its worker keeps it, for a supervisor that may have to attach."""
+        if self.alive:
+            _told(self._supervisor.acknowledge(attempt), self._loop)
+
     def interrupt(self) -> None:
         """See `Connection.interrupt`. A worker that does not obey in time is killed."""
         with self._lock:  # so that it comes after the order to run the turn

@@ -129,6 +129,9 @@ class LocalConnection:
                 self._running = False
                 self._changed.notify_all()
 
+    def acknowledge(self, attempt: str) -> None:
+        """See `Connection.acknowledge`: here nothing is kept."""
+
     def interrupt(self) -> None:
         """See `Connection.interrupt`. On a thread of its own: a transport may take its time for it."""
         with self._changed:

@@ -60,34 +60,38 @@ class TurnNotes:
             self._to.intend(ticket.turn_id, _plain(_REQUEST.encode(ticket.request)), to_plain(state))
             self._intended = ticket.turn_id
 
-    def moved(self, state: SessionState) -> None:
-        """A turn goes on. Raises JournalError: it must not."""
-        if self._to is not None:
-            self._to.state(to_plain(state))
+    def moved(self, state: SessionState) -> bool:
+        """A turn goes on; whether that is durable. Raises JournalError: it must not."""
+        if self._to is None:
+            return False
+        self._to.state(to_plain(state))
+        return True
 
-    def finished(self, turn: Turn, state: SessionState) -> None:
-        """A turn has its result."""
-        if self._to is not None:
-            self._over(turn.turn_id, {"finished": _TURN.encode(turn)}, state)
+    def finished(self, turn: Turn, state: SessionState) -> bool:
+        """A turn has its result; whether that is durable."""
+        return self._to is not None and self._over(turn.turn_id, {"finished": _TURN.encode(turn)}, state)
 
-    def failed(self, turn_id: str, error: BaseException, state: SessionState) -> None:
-        """A turn has failed."""
+    def failed(self, turn_id: str, error: BaseException, state: SessionState) -> bool:
+        """A turn has failed; whether that is durable."""
         if self._to is not None:
             failed: dict[str, object] = {"type": type(error).__name__, "message": str(error)}
             if isinstance(error, TurnLostError):
                 failed["in_flight"] = error.in_flight
-            self._over(turn_id, {"failed": failed}, state)
+            return self._over(turn_id, {"failed": failed}, state)
+        return False
 
-    def _over(self, turn_id: str, outcome: Mapping[str, object], state: SessionState) -> None:
+    def _over(self, turn_id: str, outcome: Mapping[str, object], state: SessionState) -> bool:
         assert self._to is not None
         intended, self._intended = self._intended, None
         if intended != turn_id:
-            return  # it ended before it began
+            return False  # it ended before it began
         try:
             self._to.outcome(turn_id, outcome, to_plain(state))
+            return True
         except JournalError:
             # The result was paid for. After a death the turn counts as lost in flight, and is not run again.
             _log.exception("The outcome of %s could not be recorded", turn_id)
+            return False
 
 
 def _plain(encoded: object) -> Mapping[str, object]:

@@ -357,6 +357,8 @@ class TestCommands:
         def measure() -> None:
             nonlocal grown
             slow.begun.wait(20)
+            while not note.exists():  # it is noted after it was told
+                time.sleep(0.01)
             last = ""
             while note.read_text() != last:
                 last = note.read_text()
