@@ -1,10 +1,11 @@
 """The node's side of a code host: the process that imports the user's file, one per digest.
 
 node -> code host   import {path, digest, cwd, env, config, endpoint, principal, secret}
-                    run {run, name} · start {run} · over {run}
+                    run {run, name} · start {run, id} · over {run}
 code host -> node   imported · planned {run, plan} · played {run} · failed {run, error, code}
 
-`import`, `run` and `start` are answered; `start` when all roles in the code host have ended.
+`run` is the order's id, `id` the run's. `import`, `run` and `start` are answered; `start` when all roles in the code
+host have ended.
 """
 
 import asyncio

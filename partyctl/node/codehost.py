@@ -66,7 +66,7 @@ class CodeHost:
                 await self._answer(run, self._plan(run, order))
             elif order["t"] == "start":
                 # Not awaited, nor is the end of a run: the orders of other runs are waiting.
-                self._spawn(self._answer(run, self._play(run)))
+                self._spawn(self._answer(run, self._play(run, str(order["id"]))))
             elif order["t"] == "over":
                 self._spawn(self._over(run))
         for run in list(self._roles):
@@ -123,9 +123,11 @@ class CodeHost:
                 where=str(self._path),
                 fix="Cast the role in the Session, or in party.toml under [roles]",
             )
+        self._refuse_own(session)
         agents = {role.name: describe_agent(who) for role, who in session.cast.items() if is_hosted(who)}
         allowance = session.allowance
         plan = {
+            "id": session.id,
             "protocol": definition(session.protocol),
             "agents": agents,
             "people": people(session.cast),
@@ -141,12 +143,24 @@ class CodeHost:
         self._sessions[run] = session
         return {"t": "planned", "plan": plan}
 
-    async def _play(self, run: str) -> Map:
+    def _refuse_own(self, session: Session) -> None:
+        """A run is conducted and recorded by a node: what the file's own objects would keep, they would not get."""
+        for name, own in (("journal", session.journal), ("tracer", session.tracer)):
+            if own is not None:
+                raise ProgramError(
+                    f"a running party does not use a session's own {name}",
+                    where=str(self._path),
+                    why="its nodes conduct the run, and record it in the party's own journal",
+                    fix=f"Leave {name}= out, and see partyctl runs; or run it without this party, which "
+                    "partyctl run --party NAME does for a name that is not up",
+                )
+
+    async def _play(self, run: str, run_id: str) -> Map:
         """Play the roles that are code, until all of them have ended or one cannot be played."""
         assert self._bus is not None
         session = self._sessions[run]
         played = [role for role, who in session.cast.items() if not is_hosted(who)]
-        actors = [self._actor(self._bus, run, session, role) for role in played]
+        actors = [self._actor(self._bus, run_id, session, role) for role in played]
         playing = self._roles[run] = [asyncio.create_task(_played(actor)) for actor in actors]
         if playing:
             await asyncio.wait(playing, return_when=asyncio.FIRST_EXCEPTION)
@@ -160,9 +174,9 @@ class CodeHost:
         self._sessions.pop(run, None)
         await settle(self._roles.pop(run, []), OVER_LIMIT, f"a role of {run}")
 
-    def _actor(self, bus: ZmqBus, run: str, session: Session, role: Role) -> RoleActor:
-        seat = Seat(run, role, session.protocol)
-        return RoleActor(bus, run, role, session.protocol, session.cast[role].bind(seat), meter=seat.meter)
+    def _actor(self, bus: ZmqBus, run_id: str, session: Session, role: Role) -> RoleActor:
+        seat = Seat(run_id, role, session.protocol)
+        return RoleActor(bus, run_id, role, session.protocol, session.cast[role].bind(seat), meter=seat.meter)
 
 
 async def _played(actor: RoleActor) -> None:

@@ -48,7 +48,11 @@ class Job:
         workers: where provider roles get their workers.
         mailbox: the node's own, to talk to the submitter.
         code_host: lends the code host of the user's file, once it is imported.
-        record: opens the run's record, given the protocol's id.
+        record: opens the run's record, given the id that its session asks for, if it does, and the protocol's; with the
+            id that the run has.
+
+    Attributes:
+        run: the id of the run; until its record is open, that of the order.
     """
 
     def __init__(
@@ -58,9 +62,10 @@ class Job:
         workers: WorkerSource,
         mailbox: Mailbox,
         code_host: Callable[[], AbstractAsyncContextManager[CodeHost]],
-        record: Callable[[str], Record],
+        record: Callable[[str | None, str], tuple[str, Record]],
     ) -> None:
         self.order = order
+        self.run = order.run
         self.state = "importing"
         self.failure = ""
         self.roles: list[str] = []
@@ -108,7 +113,7 @@ class Job:
         except Exception as error:
             self._conclude({"event": "failed", "error": told(error), "code": exit_code(error)})
         else:
-            self._conclude({"event": "ended", "run": self.order.run, "messages": messages})
+            self._conclude({"event": "ended", "run": self.run, "messages": messages})
 
     async def _with(self, host: CodeHost) -> int:
         run = self.order.run
@@ -131,13 +136,11 @@ class Job:
         protocol = load(definition)
         self.roles = [role.name for role in protocol.roles]
         # Whoever is told that a run began can resume it.
-        record = self._record(protocol.id)
-        conductor = Conductor(
-            protocol, self.order.run, allowance=Allowance(**allowance), record=record, on_event=self._seen
-        )
+        self.run, record = self._record(None if plan["id"] is None else str(plan["id"]), protocol.id)
+        conductor = Conductor(protocol, self.run, allowance=Allowance(**allowance), record=record, on_event=self._seen)
         try:
             self.state = "running"
-            self._tell({"event": "started", "run": self.order.run, "place": f"on {self._mailbox.address}"})
+            self._tell({"event": "started", "run": self.run, "place": f"on {self._mailbox.address}"})
             actors = [self._actor(protocol, role, agents) for role in protocol.roles if role.name in agents]
             return await self._played(host, conductor, actors)
         finally:
@@ -149,7 +152,8 @@ class Job:
         loop = asyncio.get_running_loop()
         conducting = loop.create_task(conductor.run())
         playing = [loop.create_task(actor.run()) for actor in actors]
-        hosting = loop.create_task(host.ask(self.order.run, {"t": "start", "run": self.order.run}, limit=None))
+        start: Map = {"t": "start", "run": self.order.run, "id": self.run}
+        hosting = loop.create_task(host.ask(self.order.run, start, limit=None))
         try:
             await asyncio.wait((conducting, hosting), return_when=asyncio.FIRST_COMPLETED)
             if not conducting.done():
@@ -163,11 +167,11 @@ class Job:
             await asyncio.gather(hosting, conducting, *playing, return_exceptions=True)
 
     def _actor(self, protocol: Protocol, role: Role, agents: Mapping[str, Map]) -> RoleActor:
-        seat = Seat(self.order.run, role, protocol, self._workers, self._seen)
+        seat = Seat(self.run, role, protocol, self._workers, self._seen)
         player = agent_from(agents[role.name]).bind(seat)
         if isinstance(player, ProviderPlayer):
             self._players.append(player)
-        return RoleActor(self._bus, self.order.run, role, protocol, player, meter=seat.meter)
+        return RoleActor(self._bus, self.run, role, protocol, player, meter=seat.meter)
 
     # --- what the submitter is told ---
 

@@ -80,6 +80,18 @@ def test_a_plan_holds_the_protocol_the_allowance_and_the_agents_of_nodes() -> No
     hosting(agent, work)
 
 
+@pytest.mark.parametrize("own", [{"journal": ap.MemoryJournal()}, {"tracer": ap.watching(print)}])
+def test_a_session_that_keeps_its_own_books_is_refused(own: dict[str, object]) -> None:
+    async def work(scene: Scene) -> None:
+        session = ap.Session(request_reply, {A: ap.Script([Ping("a")]), B: ap.Script([Pong("b")])}, **own)  # type: ignore[arg-type]
+        vars(scene.host._module)["session"] = session
+        failed = await scene.asks(t="run", run="r", name=None)
+        assert (failed["t"], failed["code"]) == ("failed", 7)
+        assert all(f"own {name}" in str(failed["error"]) for name in own)
+
+    hosting(ap.Script([]), work)
+
+
 def test_options_that_are_no_data_fail_the_run_and_the_next_order_is_answered() -> None:
     agent = ap.Agent(
         "scripted",
@@ -102,7 +114,7 @@ def test_roles_are_played_to_the_end_of_the_run() -> None:
         await scene.asks(t="run", run="r", name=None)
         conductor = Conductor(request_reply, "r")
         await conductor.open(scene.bus)
-        await scene.tells(t="start", run="r")
+        await scene.tells(t="start", run="r", id="r")
         assert [envelope.label for envelope in await conductor.run()] == ["Ping", "Pong"]
         assert await scene.answer() == {"t": "played", "run": "r"}
         await scene.tells(t="over", run="r")
@@ -114,7 +126,7 @@ def test_roles_are_played_to_the_end_of_the_run() -> None:
 def test_a_role_that_cannot_be_played_is_told_at_once(who: Participant, told: str) -> None:
     async def work(scene: Scene) -> None:
         await scene.asks(t="run", run="r", name=None)
-        failed = await scene.asks(t="start", run="r")
+        failed = await scene.asks(t="start", run="r", id="r")
         assert (failed["t"], failed["run"]) == ("failed", "r")
         assert told in str(failed["error"])
 
@@ -128,7 +140,7 @@ def test_the_end_of_one_run_does_not_keep_another_waiting() -> None:
         conductors = [Conductor(request_reply, run) for run in ("slow", "quick")]
         for conductor in conductors:
             await conductor.open(scene.bus)
-        await scene.tells(t="start", run="slow")
+        await scene.tells(t="start", run="slow", id="slow")
         slow = asyncio.ensure_future(conductors[0].run())
         await asyncio.sleep(0.1)
         began = asyncio.get_running_loop().time()

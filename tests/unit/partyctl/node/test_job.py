@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
-from functools import partial
 
 import pytest
 from fakes.quiet import quietly
@@ -12,7 +11,7 @@ from fakes.runs import A, B, Hanging, Ping, Pong, request_reply
 from partyctl.errors import CodeHostLost, RunFailed
 from partyctl.maps import Map, unpack
 from partyctl.node.job import Job, Order
-from partyctl_actors.journals import MemoryJournal
+from partyctl_actors.journals import MemoryJournal, Record
 from partyctl_actors.participants import Participant, Script, Seat
 from partyctl_actors.protocol import definition
 from partyctl_actors.runs import RoleActor
@@ -51,12 +50,14 @@ class FakeCode:
         if order["t"] == "run":
             names = ("steps", "unfoldings", "tokens", "wall_clock")
             plan: Map = {"protocol": definition(request_reply), "agents": {}, "people": {}}
+            plan["id"] = "r"
             plan["allowance"] = dict.fromkeys(names)
             return {"t": "planned", "plan": plan}
         if self._error is not None:
             raise self._error
-        players = [(role, self._cast[role.name].bind(Seat(run, role, request_reply))) for role in (A, B)]
-        await asyncio.gather(*(RoleActor(self._bus, run, role, request_reply, who).run() for role, who in players))
+        run_id = str(order["id"])
+        players = [(role, self._cast[role.name].bind(Seat(run_id, role, request_reply))) for role in (A, B)]
+        await asyncio.gather(*(RoleActor(self._bus, run_id, role, request_reply, who).run() for role, who in players))
         return {"t": "played"}
 
     async def tell(self, order: Map) -> None:
@@ -122,14 +123,19 @@ def told(
         mailbox = await bus.open("node/0", Submitter())
         code = FakeCode(bus, cast, error)
         letters = Narrow(mailbox) if narrow else mailbox
-        order, record = Order("r", None, "client/r"), partial(MemoryJournal().open, "r")
-        job = Job(order, bus, NoWorkers(), letters, code.lend, record)  # type: ignore[arg-type]
+        journal = MemoryJournal()
+
+        def record(wished: str | None, protocol: str) -> tuple[str, Record]:
+            assert wished == "r"
+            return wished, journal.open(wished, protocol)
+
+        job = Job(Order("order", None, "client/r"), bus, NoWorkers(), letters, code.lend, record)  # type: ignore[arg-type]
         task = job.start()
         if work is not None:
             await work(job)
         await asyncio.wait_for(task, 60)
         await asyncio.sleep(0.1)
-        assert (code.lent, code.over) == (0, ["r"])
+        assert (code.lent, code.over) == (0, ["order"])
         await bus.open("run/r", Submitter())  # free again
         await bus.close()
         return submitter.heard
