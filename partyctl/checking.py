@@ -90,7 +90,8 @@ def _defined(path: Path) -> Report:
     try:
         data = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
-        raise ProgramError("the definition cannot be read", where=str(path), why=str(error)) from error
+        fix = "Give a file of JSON as ap.definition() makes it, or a Python file"
+        raise ProgramError("the definition cannot be read", where=str(path), why=str(error), fix=fix) from error
     try:
         if isinstance(data, list):
             return check_views([load_view(view) for view in data])

@@ -17,14 +17,15 @@ def split_target(target: str) -> tuple[Path, str | None]:
     """`FILE` or `FILE:name` as a path and a name.
 
     Raises:
-        ProgramError: there is no such file.
+        ProgramError: there is no such file, or it is a directory.
     """
     path, colon, name = target.rpartition(":")
     if not colon or not name.isidentifier() or Path(target).is_file():
         path, name = target, ""
     file = Path(path)
     if not file.is_file():
-        raise ProgramError("there is no such file", where=path, fix="Give the path of a Python file, or FILE:name")
+        what = "this is a directory, and no file" if path and file.is_dir() else "there is no such file"
+        raise ProgramError(what, where=path, fix="Give the path of a file that is there, or FILE:NAME")
     return file.resolve(), name or None
 
 
@@ -63,8 +64,15 @@ def import_program(path: Path, *, expected: str | None = None) -> ModuleType:
         expected: the digest it was submitted with; None for whatever is there now.
 
     Raises:
-        ProgramError: it could not be imported, or changed since it was submitted.
+        ProgramError: it is no Python file, could not be imported, or changed since it was submitted.
     """
+    if path.suffix == ".json":
+        raise ProgramError(
+            "this is no Python file",
+            where=str(path),
+            why="a definition in JSON casts nobody",
+            fix="Run a Python file; look at the definition with: partyctl check",
+        )
     # Read once, so that what runs is what was compared, and no cached bytecode of an earlier version is.
     source = _read(path)
     found = hashlib.sha256(source).hexdigest()

@@ -40,11 +40,18 @@ class Drain:
         if not waited:
             return None, lines
         if now >= self.deadline:
-            return None, [*lines, f"{_counted(survey)} did not end within {self.limit:.0f} s and are cut off"]
+            return None, [*lines, f"cut off after {self.limit:.0f} s: {_counted(survey)}"]
         return Drain(self.deadline, self.limit, self.told.union(waited)), lines
 
 
 def _counted(survey: Survey) -> str:
-    silent = f", and those of {len(survey.silent)} silent nodes," if survey.silent else ""
-    turns = f" and {len(survey.sessions)} turns of agent sessions" if survey.sessions else ""
-    return f"{len(survey.runs)} runs{turns}{silent}"
+    parts = [_number(len(survey.runs), "run")]
+    if survey.sessions:
+        parts.append(f"{_number(len(survey.sessions), 'turn')} of agent sessions")
+    if survey.silent:
+        parts.append(f"those of {_number(len(survey.silent), 'silent node')}")
+    return ", and ".join(parts)
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count} {what}{'s' * (count != 1)}"

@@ -41,7 +41,11 @@ def taken_over(run_id: str) -> JournalError:
 
 def unknown(run_id: str, place: str) -> JournalError:
     """There is no such record."""
-    return JournalError("There is no record of this run", where=f"run {run_id}, {place}")
+    return JournalError(
+        "There is no record of this run",
+        where=f"run {run_id}, {place}",
+        fix="See which there are with: partyctl runs list, or in Python with the journal's runs()",
+    )
 
 
 def exists(run_id: str) -> JournalError:

@@ -11,6 +11,10 @@ from partyctl_actors.protocol.message import Message
 
 _FENCED = re.compile(r"```(?:json)?\s*\n(.*?)\n\s*```", re.DOTALL)
 
+_FIX = 'Answer {"label": ..., "payload": {...}}'
+_SHOWN = 200
+"""Characters of an answer that an error quotes."""
+
 
 def read(text: str, offer: Offer) -> Message:
     """The message that an answer holds.
@@ -31,6 +35,17 @@ def read(text: str, offer: Offer) -> Message:
     return kind.from_wire(payload)
 
 
+def given_up(error: ContentError | SelectionError, asked: int) -> None:
+    """Say in `error`, about the last of several answers, how often was asked.
+
+    Args:
+        error: what `read` raised.
+        asked: how many answers there were.
+    """
+    if asked > 1:
+        error.why += f"{'; ' if error.why else ''}it was asked {asked} times, and no answer could be used"
+
+
 def _object(text: str) -> dict[str, object]:
     """The JSON object in `text`: all of it, or what a code fence or a sentence around it holds (models add both)."""
     problem = "it is empty"
@@ -44,4 +59,5 @@ def _object(text: str) -> dict[str, object]:
         if isinstance(found, dict):
             return found
         problem = f"it is a {type(found).__name__}"
-    raise ContentError("The answer is not a JSON object", why=problem, fix='Answer {"label": ..., "payload": {...}}')
+    said = f"; it says {text.strip()[:_SHOWN]!r}" if text.strip() else ""
+    raise ContentError("The answer is not a JSON object", why=problem + said, fix=_FIX)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from partyctl_actors.errors import ContentError, SelectionError
 from partyctl_actors.participants import models
-from partyctl_actors.participants.answers import read
+from partyctl_actors.participants.answers import given_up, read
 from partyctl_actors.participants.interface import BasePlayer, Meter, Offer, Seat
 from partyctl_actors.participants.models import Answer, Correction, LanguageModel, Memory, ModelRequest
 from partyctl_actors.protocol.message import Message
@@ -50,6 +50,7 @@ class ModelPlayer(BasePlayer):
                 message = self._read(answer, offer)
             except (ContentError, SelectionError) as error:
                 if len(corrections) == self._repair:
+                    given_up(error, len(corrections) + 1)
                     raise
                 assert isinstance(answer.content, str)
                 corrections += (Correction(answer.content, str(error)),)

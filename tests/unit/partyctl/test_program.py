@@ -47,9 +47,15 @@ def test_a_file_with_a_colon_in_its_name_is_a_file(tmp_path: Path) -> None:
     assert split_target(str(tmp_path / "a:b")) == (tmp_path / "a:b", None)
 
 
-@pytest.mark.parametrize("target", ["nothing.py", "nothing.py:name", "", ":", "."])
+@pytest.mark.parametrize("target", ["nothing.py", "nothing.py:name", "", ":"])
 def test_what_is_no_file_is_said(target: str) -> None:
     with pytest.raises(ProgramError, match="no such file"):
+        split_target(target)
+
+
+@pytest.mark.parametrize("target", [".", "/"])
+def test_a_directory_is_told_from_what_is_not_there(target: str) -> None:
+    with pytest.raises(ProgramError, match="this is a directory"):
         split_target(target)
 
 
@@ -142,3 +148,10 @@ def test_a_persons_role_in_party_toml_needs_a_desk(tmp_path: Path) -> None:
     path = written(tmp_path, PROTOCOL)
     with pytest.raises(ConfigError, match="no desk"):
         session_in(import_program(path), path, None, load(tmp_path / "party.toml"))
+
+
+def test_a_definition_is_no_program(tmp_path: Path) -> None:
+    file = tmp_path / "order.json"
+    file.write_text("{}")
+    with pytest.raises(ProgramError, match="partyctl check"):
+        import_program(file)

@@ -23,4 +23,4 @@ def test_a_silent_node_is_not_taken_for_one_without_runs() -> None:
 def test_at_its_deadline_a_drain_says_what_it_cuts_off() -> None:
     drain, lines = Drain(10.0, 7.0).step(Survey(("run-1",), ("node/1",)), 10.0)
     assert drain is None
-    assert lines[-1] == "1 runs, and those of 1 silent nodes, did not end within 7 s and are cut off"
+    assert lines[-1] == "cut off after 7 s: 1 run, and those of 1 silent node"

@@ -5,7 +5,7 @@ from fakes.runs import A, B, Ping, Pong, Stop
 
 from partyctl_actors.errors import ContentError, SelectionError
 from partyctl_actors.participants import Offer
-from partyctl_actors.participants.answers import read
+from partyctl_actors.participants.answers import given_up, read
 
 OFFER = Offer(B, A, (Pong, Stop))
 
@@ -39,3 +39,19 @@ def test_a_label_that_is_not_on_offer_is_told_what_is(label: str) -> None:
         read(f'{{"label": {label}, "payload": {{}}}}', OFFER)
     assert len(str(caught.value)) < 300
     assert Ping not in OFFER.messages
+
+
+@pytest.mark.parametrize("text", ["I cannot do that.", "x" * 100_000])
+def test_what_is_no_object_is_quoted(text: str) -> None:
+    with pytest.raises(ContentError) as caught:
+        read(text, OFFER)
+    assert text[:100] in caught.value.why
+    assert len(str(caught.value)) < 500
+
+
+def test_the_last_of_several_answers_says_how_often_was_asked() -> None:
+    error = ContentError("no", why="it is empty")
+    given_up(error, 1)
+    assert error.why == "it is empty"
+    given_up(error, 2)
+    assert error.why == "it is empty; it was asked 2 times, and no answer could be used"
