@@ -18,9 +18,10 @@ import agentshim
 
 from benchmarks.harness import Comparison, Target, parser, run, spread
 from partyctl.grounds import SharedGrounds
-from partyctl_actors.supervision.agent_session import AgentSession, SessionParts
+from partyctl_actors.supervision.agent_session import AgentSession
 from partyctl_actors.supervision.hired import HiredEngine
 from partyctl_actors.supervision.plan import SupervisorLimits, WorkerPlan
+from partyctl_actors.supervision.session_parts import SessionParts
 from partyctl_actors.supervision.turn_log import TurnLogs
 from partyctl_base.clock import SystemClock
 from partyctl_base.ids import RandomIds

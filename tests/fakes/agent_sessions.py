@@ -6,12 +6,13 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from partyctl_actors.supervision.agent_session import AgentSession, SessionParts
+from partyctl_actors.supervision.agent_session import AgentSession
 from partyctl_actors.supervision.engine import Engine
 from partyctl_actors.supervision.hired import HiredEngine
 from partyctl_actors.supervision.local import LocalEngine
 from partyctl_actors.supervision.plan import SupervisorLimits, WorkerPlan
 from partyctl_actors.supervision.policy_commands import Decided, Rule
+from partyctl_actors.supervision.session_parts import SessionParts
 from partyctl_actors.supervision.turn_log import TurnLog
 from partyctl_base.aio import AsyncChannel
 from partyctl_base.clock import Clock, SystemClock

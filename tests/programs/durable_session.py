@@ -13,11 +13,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from partyctl_actors.supervision import WorkerPlan
-from partyctl_actors.supervision.agent_session import AgentSession, SessionParts, attempt_name
+from partyctl_actors.supervision.agent_session import AgentSession
 from partyctl_actors.supervision.hired import HiredEngine
 from partyctl_actors.supervision.plan import SupervisorLimits
 from partyctl_actors.supervision.policy_events import Phase
 from partyctl_actors.supervision.policy_state import from_plain
+from partyctl_actors.supervision.running_turn import attempt_name
+from partyctl_actors.supervision.session_parts import SessionParts
 from partyctl_actors.supervision.turn_log import TurnLog, TurnLogs
 from partyctl_base.aio import AsyncChannel
 from partyctl_base.channel import Channel

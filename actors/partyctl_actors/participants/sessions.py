@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 from partyctl_actors.errors import SessionError
-from partyctl_actors.supervision.agent_session import AgentSession, SessionParts, attempt_name
+from partyctl_actors.supervision.agent_session import AgentSession
 from partyctl_actors.supervision.engine import Engine
 from partyctl_actors.supervision.hired import Grounds, HiredEngine
 from partyctl_actors.supervision.local import LocalEngine
@@ -16,6 +16,8 @@ from partyctl_actors.supervision.plan import SupervisorLimits, WorkerPlan
 from partyctl_actors.supervision.policy_commands import Decided
 from partyctl_actors.supervision.policy_events import Phase
 from partyctl_actors.supervision.policy_state import from_plain
+from partyctl_actors.supervision.running_turn import attempt_name
+from partyctl_actors.supervision.session_parts import SessionParts
 from partyctl_actors.supervision.turn_log import SqliteTurnLog, TurnLog
 from partyctl_base.clock import SystemClock
 from partyctl_base.ids import IdAllocator, RandomIds

@@ -9,147 +9,37 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from types import TracebackType
 from typing import Self, TypeAlias
 
 from partyctl_actors.supervision import endings, policy_commands, policy_events
-from partyctl_actors.supervision.engine import Connection, Engine
+from partyctl_actors.supervision.engine import Connection
 from partyctl_actors.supervision.off_loop import off_loop
-from partyctl_actors.supervision.plan import SupervisorLimits
 from partyctl_actors.supervision.policy import SessionPolicy
 from partyctl_actors.supervision.policy_commands import Command, Decided, Execute, Fail, Finish, Open, Wait
-from partyctl_actors.supervision.policy_config import PolicyConfig
 from partyctl_actors.supervision.policy_events import Event, Failed, Found, Lost, Opened, Outcome, Phase, Waited
 from partyctl_actors.supervision.policy_state import SessionState
-from partyctl_actors.supervision.turn_log import TurnLog
+from partyctl_actors.supervision.running_turn import RunningTurn, Tell, attempt_name
+from partyctl_actors.supervision.session_parts import SessionParts
 from partyctl_actors.supervision.turn_notes import TurnNotes
-from partyctl_base.clock import Clock, StopSignal
-from partyctl_base.ids import IdAllocator
+from partyctl_base.clock import StopSignal
 from partyctl_plugins.checks import check_filled, check_instance, check_seconds
 from partyctl_plugins.contract import (
     AgentEvent,
     Checkpoint,
-    CheckpointStore,
-    ConversationSpec,
-    EventHandler,
     ProviderUsage,
-    RetryPolicy,
     SessionStateError,
     Turn,
     TurnRequest,
     TurnResult,
     TurnTicket,
-    TurnTimeoutError,
 )
 from partyctl_plugins.events import TurnInterrupted
 
 _log = logging.getLogger("partyctl.supervision")
 
-Tell: TypeAlias = Callable[[AgentEvent], None]
 Last: TypeAlias = Open | Execute | Wait | Finish | Fail
-
-
-@dataclass(frozen=True, slots=True)
-class SessionParts:
-    """What an agent session is made of; `Agent.session` puts it together.
-
-    Attributes:
-        engine: opens connections; closed with the session.
-        spec: what each of its conversations is opened with, but for the id.
-        clock: what it waits by, and measures deadlines.
-        ids: who names turns.
-        retry: when transient failures are tried again.
-        handlers: told every event of its turns, in order.
-        checkpoints: where it keeps its conversation. checkpoint_key: under which name.
-        idle_release_after: seconds after which an idle connection is closed.
-        resume_id: the conversation to begin with; wins over a checkpoint. previous_usage: its last usage.
-        limits: how long opening, interrupting and closing may take.
-        log: where intents, outcomes and the state are kept.
-        on_decided: told every decision of the policy.
-    """
-
-    engine: Engine
-    spec: ConversationSpec
-    clock: Clock
-    ids: IdAllocator
-    retry: RetryPolicy
-    handlers: Sequence[EventHandler] = ()
-    checkpoints: CheckpointStore | None = None
-    checkpoint_key: str | None = None
-    idle_release_after: float | None = None
-    resume_id: str | None = None
-    previous_usage: ProviderUsage | None = None
-    limits: SupervisorLimits = field(default_factory=SupervisorLimits)
-    log: TurnLog | None = None
-    on_decided: Callable[[Decided], None] | None = None
-
-    def config(self) -> PolicyConfig:
-        """What the policy goes by."""
-        profile = self.engine.profile
-        return PolicyConfig(
-            self.retry, profile.renewal, profile.supports_resume, profile.supports_steer, self.idle_release_after
-        )
-
-    def beginning(self) -> Checkpoint | None:
-        """Where the session begins."""
-        if self.resume_id is not None:
-            return Checkpoint(self.resume_id, self.previous_usage)
-        if self.checkpoints is None or self.checkpoint_key is None:
-            return None
-        return self.checkpoints.load(self.checkpoint_key)
-
-
-def attempt_name(turn_id: str, serial: int) -> str:
-    """What a worker knows an attempt by: the outcome of the one before must not be taken for its own."""
-    return f"{turn_id}.{serial}"
-
-
-class _Running:
-    """The turn that is carried out by a thread now.
-
-    Args:
-        ticket: its reservation.
-        deadline: when it must be over, on the session's clock; None for never. seconds: the same as it was given.
-        tell: hands an event to the handlers, on the thread that they belong to.
-    """
-
-    def __init__(self, ticket: TurnTicket, deadline: float | None, seconds: float | None, tell: Tell) -> None:
-        self.ticket = ticket
-        self.deadline = deadline
-        self.seconds = seconds
-        self.tell = tell
-        self.stop = StopSignal()
-        self.result: TurnResult | None = None
-        self.error: Exception | None = None
-        self.loss = ""
-        self.told_instead: list[Command] | None = None
-        self.asked: tuple[Connection, str] | None = None
-
-    def acknowledge(self) -> None:
-        """What came of its last attempt is durable."""
-        asked, self.asked = self.asked, None
-        if asked is not None:
-            connection, attempt = asked
-            connection.acknowledge(attempt)
-
-    def left(self, now: float) -> float | None:
-        """Seconds until its deadline, None without one."""
-        return None if self.deadline is None else self.deadline - now
-
-    def late(self) -> TurnTimeoutError:
-        """What it raises once its deadline has passed, or would pass in the next wait."""
-        error = TurnTimeoutError(self.seconds or 0.0, where=self.ticket.turn_id, why="its deadline covers all retries")
-        error.__cause__ = self.error
-        return error
-
-    def request(self, left: float | None) -> TurnRequest:
-        """Its request, limited to what is left of its deadline."""
-        request = self.ticket.request
-        if left is None or (request.timeout is not None and request.timeout <= left):
-            return request
-        return replace(request, timeout=left)
 
 
 class AgentSession:
@@ -168,7 +58,7 @@ class AgentSession:
         self._lock = threading.RLock()
         self._usage: dict[str, ProviderUsage] = {}
         self._connections: dict[int, Connection] = {}
-        self._running: _Running | None = None
+        self._running: RunningTurn | None = None
         self._ticket: TurnTicket | None = None
         self._let_go = False
         self._notes = TurnNotes(parts.log)
@@ -379,7 +269,7 @@ class AgentSession:
             raise
         return self._ended(running, end)
 
-    def _begun(self, ticket: TurnTicket, deadline: float | None, tell: Tell) -> tuple[_Running, list[Command]]:
+    def _begun(self, ticket: TurnTicket, deadline: float | None, tell: Tell) -> tuple[RunningTurn, list[Command]]:
         now = self._clock.monotonic()
         until = None if deadline is None else now + deadline
         with self._lock:
@@ -393,14 +283,14 @@ class AgentSession:
             else:
                 commands = self._step(policy_events.RunAsked(now, ticket.turn_id))
             endings.raise_refused(commands)
-            running = _Running(ticket, until, deadline, tell)
+            running = RunningTurn(ticket, until, deadline, tell)
             if self._state.phase is not Phase.IDLE:
                 self._running = running
             if is_ending:
                 running.stop.set()
         return running, commands
 
-    def _to_its_end(self, running: _Running, commands: list[Command]) -> Finish | Fail:
+    def _to_its_end(self, running: RunningTurn, commands: list[Command]) -> Finish | Fail:
         while True:
             last = self._carry_out(commands)
             if isinstance(last, Finish | Fail):
@@ -421,7 +311,7 @@ class AgentSession:
             if going_on and self._notes.moved(self._state):
                 running.acknowledge()
 
-    def _open(self, running: _Running, command: Open) -> Event:
+    def _open(self, running: RunningTurn, command: Open) -> Event:
         spec, held = self._parts.spec, command.conversation_id
         spec = replace(spec, resume_id=held, previous_usage=self._usage.get(held) if held else None)
         left, limit = running.left(self._clock.monotonic()), self._parts.limits.open
@@ -436,7 +326,7 @@ class AgentSession:
             self._connections[command.serial] = connection
         return Opened(self._clock.monotonic(), command.serial, conversation_id)
 
-    def _execute(self, running: _Running, serial: int) -> Event:
+    def _execute(self, running: RunningTurn, serial: int) -> Event:
         connection = self._connections[self._state.connection or 0]
         left = running.left(self._clock.monotonic())
         if left is not None and left <= 0:
@@ -462,7 +352,7 @@ class AgentSession:
             result.interrupted,
         )  # fmt: skip
 
-    def _wait(self, running: _Running, command: Wait) -> Event:
+    def _wait(self, running: RunningTurn, command: Wait) -> Event:
         left = running.left(self._clock.monotonic())
         if left is not None and command.seconds >= left:
             running.error = running.late()
@@ -470,12 +360,12 @@ class AgentSession:
         stopped = self._clock.wait(command.seconds, running.stop)
         return Waited(self._clock.monotonic(), command.serial, stopped)
 
-    def _too_late(self, running: _Running, serial: int) -> Failed:
+    def _too_late(self, running: RunningTurn, serial: int) -> Failed:
         running.error = running.late()
         return Failed(self._clock.monotonic(), serial, Outcome.TIMEOUT, cause=str(running.error))
 
     def _failed(
-        self, running: _Running, serial: int, raised: Exception, doing: str, connection: Connection | None = None,
+        self, running: RunningTurn, serial: int, raised: Exception, doing: str, connection: Connection | None = None,
         watch: endings.Watch | None = None,
     ) -> Failed | Lost:  # fmt: skip
         error = endings.own(raised, doing)
@@ -488,7 +378,7 @@ class AgentSession:
         running.loss = event.cause
         return event
 
-    def _ended(self, running: _Running, end: Finish | Fail) -> Turn:
+    def _ended(self, running: RunningTurn, end: Finish | Fail) -> Turn:
         with self._lock:
             held = self._state.conversation_id
             self._usage = {each: usage for each, usage in self._usage.items() if each == held}
@@ -506,7 +396,7 @@ class AgentSession:
             running.acknowledge()
         return turn
 
-    def _broke(self, running: _Running, error: BaseException) -> None:
+    def _broke(self, running: RunningTurn, error: BaseException) -> None:
         """What is no provider's failure ends the turn, so that the session is left ready for the next one."""
         with self._lock:
             if self._running is not running:
