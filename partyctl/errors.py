@@ -39,7 +39,7 @@ class ExitCode(IntEnum):
     OK = 0, "done"
     FAILED = 1, "a run or role failed"
     USAGE = 2, "wrong usage"
-    NOT_RUNNING = 3, "not running (status --check)"
+    NOT_RUNNING = 3, "the party is not running"
     NOT_ANSWERING = 4, "the host does not answer, or it cannot be told whether there is one"
     ALREADY_RUNNING = 5, "already running"
     DEGRADED = 6, "degraded (status --check)"
@@ -117,7 +117,7 @@ class CodeHostLost(PartyError):
 
 
 class RunFailed(PartyError):
-    """A run failed in another process.
+    """A run, or a turn of an agent session, failed in another process.
 
     Args:
         told: the error, as that process worded it.

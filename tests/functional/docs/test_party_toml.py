@@ -18,6 +18,7 @@ TABLES = {
     "`[defaults]`": f"[defaults]\n{UNKNOWN} = 1",
     "`[roles.NAME]`": f"[roles.Writer]\n{UNKNOWN} = 1",
     "`permissions`": "[roles.Writer]\n" + ROLE.format(permissions=f", {UNKNOWN} = 1"),
+    "`retry`": "[roles.Writer]\n" + ROLE.format(permissions="") + f"retry = {{ {UNKNOWN} = 1 }}",
     "`confinement`": "[roles.Writer]\n" + ROLE.format(permissions="") + f"confinement = {{ {UNKNOWN} = 1 }}",
     "`[limits]`": f"[limits]\n{UNKNOWN} = 1",
     "`[restarts]`": f"[restarts]\n{UNKNOWN} = 1",
