@@ -18,9 +18,10 @@ from partyctl_actors.participants.prompts import again, form, told
 from partyctl_actors.participants.sessions import worker_plan
 from partyctl_actors.protocol.message import Message
 from partyctl_actors.supervision import Supervisor, SupervisorLimits, WorkerPlan, WorkerStarted
-from partyctl_actors.supervision.agent_session import AgentSession, SessionParts
+from partyctl_actors.supervision.agent_session import AgentSession
 from partyctl_actors.supervision.hired import HiredEngine
 from partyctl_actors.supervision.off_loop import off_loop
+from partyctl_actors.supervision.session_parts import SessionParts
 from partyctl_actors.transcript import Envelope
 from partyctl_base.clock import SystemClock
 from partyctl_base.ids import RandomIds
