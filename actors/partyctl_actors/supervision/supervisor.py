@@ -478,7 +478,8 @@ class Supervisor:
         if self.state in ("starting", "loading", "loaded"):
             return PluginLoadError(message, where=where, why=why, detail=tail)
         returncode = -notice.signal if notice.signal else notice.status
-        return CliExitError((provider.name,), returncode, stderr=tail, message=message, where=where, why=why)
+        fix = "See how it ended; the next turn, or a run that is resumed, gets a new worker"
+        return CliExitError((provider.name,), returncode, stderr=tail, message=message, where=where, why=why, fix=fix)
 
     def _late(self, doing: str, limit: float) -> AgentSessionError:
         provider = self._plan.provider
