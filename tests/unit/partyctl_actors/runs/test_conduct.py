@@ -149,6 +149,80 @@ def test_an_illegal_message_ends_the_run_names_the_role_and_stops_everybody(
     jumping(test())
 
 
+@pytest.mark.parametrize(
+    ("wrong", "expected"),
+    [
+        (say(2, "A", "Ping"), "on offer: Pong"),
+        (say(2, "A", "Nonsense"), "on offer: Pong"),
+        (say(2, "B", "Pong"), "receiver is A"),
+        (say(1, "A", "Pong"), "turn 2"),
+    ],
+)
+def test_the_sender_of_an_illegal_message_is_told_what_was_expected_and_nothing_else_changes(
+    wrong: messages.Sent, expected: str
+) -> None:
+    journal = MemoryJournal()
+
+    async def test() -> None:
+        async with Stage(record=journal.open("r", request_reply.id)) as stage:
+            await stage.begun()
+            stage.a.send(RUN, say(1, "B", "Ping"))
+            assert await stage.b.hears(messages.Deliver)
+            stage.b.send(RUN, wrong)
+            assert expected in (await stage.b.hears(messages.Cancel)).reason
+            stage.b.send(RUN, say(2, "A", "Pong"))  # the right one is too late: the run ends with blame
+            stage.confirm()
+            with pytest.raises(SelectionError, match="B"):
+                await stage.conducting
+            assert not any(isinstance(heard, messages.Deliver) for heard in stage.a.heard)
+            assert [envelope.label for envelope in stage.conductor.transcript] == ["Ping"]
+
+    jumping(test())
+    kept, decisions = journal.read("r")
+    assert [decision.label for decision in decisions] == ["Ping"]
+    assert "B" in kept.ending
+
+
+def test_a_message_said_twice_is_one_too_many_and_is_kept_once() -> None:
+    journal = MemoryJournal()
+
+    async def test() -> None:
+        async with Stage(record=journal.open("r", request_reply.id)) as stage:
+            await stage.begun()
+            for _ in range(2):
+                stage.a.send(RUN, say(1, "B", "Ping"))
+            assert "turn of B" in (await stage.a.hears(messages.Cancel)).reason
+            stage.confirm()
+            with pytest.raises(SelectionError, match="A"):
+                await stage.conducting
+            assert [isinstance(heard, messages.Deliver) for heard in stage.b.heard].count(True) == 1
+
+    jumping(test())
+    assert [decision.label for decision in journal.read("r")[1]] == ["Ping"]
+
+
+def test_a_message_after_the_end_comes_back_to_its_sender_and_changes_nothing() -> None:
+    journal = MemoryJournal()
+
+    async def test() -> None:
+        async with Stage(record=journal.open("r", request_reply.id)) as stage:
+            await stage.begun()
+            stage.a.send(RUN, say(1, "B", "Ping"))
+            await stage.b.hears(messages.Deliver)
+            stage.b.send(RUN, say(2, "A", "Pong"))
+            transcript = await stage.conducting
+            stage.conductor.close()
+            stage.b.lost.clear()
+            stage.b.send(RUN, say(3, "A", "Pong"))
+            while RUN not in stage.b.lost:
+                await asyncio.sleep(0)
+            assert len(transcript) == 2
+
+    jumping(test())
+    kept, decisions = journal.read("r")
+    assert (kept.ending, len(decisions)) == ("complete", 2)
+
+
 def test_a_role_cannot_speak_for_another() -> None:
     async def test() -> None:
         async with Stage() as stage:
