@@ -263,11 +263,16 @@ class AgentSession:
         try:
             if self._running is running:
                 self._notes.intend(ticket, self._state)
-            end = self._to_its_end(running, commands)
+            outcome = self._to_its_end(running, commands)
         except BaseException as error:
             self._broke(running, error)
             raise
-        return self._ended(running, end)
+        with self._lock:
+            held = self._state.conversation_id
+            self._usage = {each: usage for each, usage in self._usage.items() if each == held}
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
 
     def _begun(self, ticket: TurnTicket, deadline: float | None, tell: Tell) -> tuple[RunningTurn, list[Command]]:
         now = self._clock.monotonic()
@@ -290,12 +295,17 @@ class AgentSession:
                 running.stop.set()
         return running, commands
 
-    def _to_its_end(self, running: RunningTurn, commands: list[Command]) -> Finish | Fail:
+    def _to_its_end(self, running: RunningTurn, commands: list[Command]) -> Turn | Exception:
+        """Carry out what is to be done until the turn has its result, or what it raises."""
         while True:
+            end = next((command for command in commands if isinstance(command, Finish | Fail)), None)
+            if end is not None:
+                # Durable before the connection is closed, as by a renewal: its worker holds the only copy till then.
+                outcome = self._outcome(running, end)
+                self._carry_out(commands)
+                return outcome
             last = self._carry_out(commands)
-            if isinstance(last, Finish | Fail):
-                return last
-            assert last is not None, "the policy leaves no turn without an end"
+            assert isinstance(last, Open | Execute | Wait), "the policy leaves no turn without an end"
             if isinstance(last, Wait):
                 event: Event = self._wait(running, last)
             elif isinstance(last, Open):
@@ -378,15 +388,12 @@ class AgentSession:
         running.loss = event.cause
         return event
 
-    def _ended(self, running: RunningTurn, end: Finish | Fail) -> Turn:
-        with self._lock:
-            held = self._state.conversation_id
-            self._usage = {each: usage for each, usage in self._usage.items() if each == held}
+    def _outcome(self, running: RunningTurn, end: Finish | Fail) -> Turn | Exception:
         if isinstance(end, Fail):
             error = endings.raised(end, running.error, running.loss)
             if self._notes.failed(running.ticket.turn_id, error, self._state):
                 running.acknowledge()
-            raise error
+            return error
         result = running.result
         if end.forced or result is None:
             result = TurnResult(session_id=end.conversation_id, interrupted=True)
