@@ -25,8 +25,8 @@ def report(error: BaseException, turn: int) -> Failed:
     text = _text(error)
     if not isinstance(error, PartyError):
         return Failed(turn, name, text, "", "", "", "", line_of(error))
-    parts = (str(part)[:_LONGEST] for part in (error.what, error.where, error.why, error.fix))
-    return Failed(turn, name, text, *parts, line_of(error))
+    what, where, why, fix = (str(part)[:_LONGEST] for part in (error.what, error.where, error.why, error.fix))
+    return Failed(turn, name, text, what, where, why, fix, line_of(error))
 
 
 def line_of(error: BaseException) -> str:

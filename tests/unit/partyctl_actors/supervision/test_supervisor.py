@@ -243,7 +243,7 @@ def test_a_worker_that_died_between_two_turns_fails_the_next_one_with_the_same_c
         await bench.launcher.workers[0].exits(None, signal=11)
         await asyncio.sleep(0.1)
         for _ in range(2):
-            with pytest.raises(CliExitError, match="SIGSEGV.* gets a new worker"):
+            with pytest.raises(CliExitError, match=r"SIGSEGV.* gets a new worker"):
                 await bench.supervisor.turn("t-2", GO)
 
     supervising(Playing(), work)
