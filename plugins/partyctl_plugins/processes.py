@@ -36,6 +36,9 @@ LAST_BYTES = 4 * 1024 * 1024
 LINE_MAX = 1024 * 1024
 """A longer line comes in pieces of this many bytes."""
 
+POLL_MAX_MS = 2**31 - 1
+"""What the kernel takes; a longer time, 25 days and more, is over then."""
+
 SLICE_S = 0.1
 """How soon a write that waits notices that the input was closed."""
 
@@ -323,7 +326,7 @@ def _ready(readers: Sequence[int], writers: Sequence[int], timeout: float | None
         poll.register(fd, select.POLLIN)
     for fd in writers:
         poll.register(fd, select.POLLOUT)
-    return {fd for fd, _ in poll.poll(None if timeout is None else timeout * 1000)}
+    return {fd for fd, _ in poll.poll(None if timeout is None else min(timeout * 1000, POLL_MAX_MS))}
 
 
 class _Lines:

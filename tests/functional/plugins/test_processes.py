@@ -88,6 +88,14 @@ def test_the_end_is_seen_though_a_grandchild_holds_the_output_open(python: list[
         os.kill(int(getattr(line, "text", "0")), 9)
 
 
+def test_a_time_longer_than_the_kernel_takes_is_waited_for_all_the_same() -> None:
+    process = HostExecutor().spawn(["true"])
+    try:
+        assert process.next_output(1e9) == ProcessExited(0)
+    finally:
+        process.close()
+
+
 def test_kill_takes_what_left_its_session_along(python: list[HostProcess]) -> None:
     grandchild = "print(subprocess.Popen(['sleep', '600'], start_new_session=True).pid, flush=True)"
     parent = run(python, f"import subprocess; {grandchild}; {DEAF}")
