@@ -1,5 +1,6 @@
 """The command `partyctl`: parses, calls a verb, and turns what it raises into a message and an exit code."""
 
+import contextlib
 import os
 import sys
 from collections.abc import Sequence
@@ -39,6 +40,17 @@ def partyctl() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; see `_main`. A process whose threads never end is ended here."""
+    code = _main(arguments)
+    looping = sys.modules.get("partyctl_base.looping")
+    if looping is not None and looping.has_left_threads:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.flush()
+        os._exit(code)
+    return code
+
+
+def _main(arguments: Sequence[str] | None) -> int:
     """Run the command line.
 
     Args:

@@ -1,21 +1,18 @@
 """Run the session in a Python file and print its transcript as it happens."""
 
-import asyncio
 import json
-import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from pathlib import Path
 
 import click
 
 from partyctl.cli.options import chosen_party, party_options
 from partyctl.cli.output import emit, printable, say
+from partyctl.cli.stopping import until_signalled as until_signalled
 from partyctl.config import check_enforceable, load
 from partyctl.control import connect
 from partyctl.errors import NotRunning
 from partyctl.maps import Map
-
-FORCED = 128 + signal.SIGTERM
 
 # What some readers take for the end of a line; in JSON it stands in texts alone.
 _ONE_LINE = str.maketrans({char: f"\\u{ord(char):04x}" for char in "\x85\u2028\u2029"})
@@ -49,6 +46,9 @@ def command(target: str, as_json: bool, file: Path | None, party: str | None) ->
     try:
         control = connect(chosen)
     except NotRunning:
+        control = None
+    # Outside of the except, or whatever goes wrong in the run would be told as a consequence of that.
+    if control is None:
         from partyctl.running import run_here
 
         return until_signalled(run_here(path, name, config, show, chosen))
@@ -82,21 +82,3 @@ def show_text(event: Map) -> None:
         )
     elif kind == "ended":
         say(f"run {event['run']} ended after {event['messages']} messages")
-
-
-def until_signalled(work: Coroutine[object, object, int]) -> int:
-    """Run to the end; SIGTERM cancels as Ctrl-C does, so that nothing is left behind."""
-
-    async def watched() -> int:
-        task = asyncio.ensure_future(work)
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-        try:
-            return await task
-        except asyncio.CancelledError:
-            current = asyncio.current_task()
-            if current is not None and current.cancelling():
-                raise
-            say("terminated")
-            return FORCED
-
-    return asyncio.run(watched())

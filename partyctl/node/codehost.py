@@ -6,6 +6,7 @@ It is a peer of the broker like any other. What it prints goes to its stderr, wh
 import asyncio
 import contextlib
 import os
+import signal
 import traceback
 from collections.abc import Coroutine
 from pathlib import Path
@@ -23,10 +24,12 @@ from partyctl.session import Session
 from partyctl_actors.participants import Agent, Seat
 from partyctl_actors.protocol import Role, definition
 from partyctl_actors.runs import RoleActor
+from partyctl_actors.runs.contained import bound, contained
 from partyctl_actors.runs.reports import line_of
 from partyctl_actors.runs.settle import settle
 from partyctl_base.aio import AsyncChannel
 from partyctl_base.channel import Channel, ChannelClosed
+from partyctl_base.looping import run_loop
 from partyctl_broker.peer import ZmqBus
 
 OVER_LIMIT = 5.0
@@ -39,7 +42,10 @@ def main(channel: Channel) -> int:
     async def serve() -> int:
         return await CodeHost(AsyncChannel(channel)).serve()
 
-    return asyncio.run(serve())
+    # Nobody presses Ctrl-C here: whatever raises KeyboardInterrupt is the file's. Not SIG_IGN, which its children would
+    # inherit.
+    signal.signal(signal.SIGINT, lambda _number, _frame: None)
+    return run_loop(serve())
 
 
 class CodeHost:
@@ -86,7 +92,10 @@ class CodeHost:
         """Do it, and tell the node how it went; whatever goes wrong ends this run and no other."""
         try:
             answer = await work
-        except Exception as error:
+        except asyncio.CancelledError:
+            raise
+        except BaseException as raised:
+            error = contained(raised)
             answer = {"t": "failed", "error": told(error), "code": exit_code(error)}
         # If the node is gone, the loop in `serve` sees that next.
         with contextlib.suppress(ChannelClosed):
@@ -176,7 +185,7 @@ class CodeHost:
 
     def _actor(self, bus: ZmqBus, run_id: str, session: Session, role: Role) -> RoleActor:
         seat = Seat(run_id, role, session.protocol)
-        return RoleActor(bus, run_id, role, session.protocol, session.cast[role].bind(seat), meter=seat.meter)
+        return RoleActor(bus, run_id, role, session.protocol, bound(session.cast[role], seat), meter=seat.meter)
 
 
 async def _played(actor: RoleActor) -> None:

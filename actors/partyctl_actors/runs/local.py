@@ -7,16 +7,17 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from partyctl_actors.journals import Journal, MemoryJournal
-from partyctl_actors.participants.interface import Participant, Player, Seat, WorkerSource, unwatched
+from partyctl_actors.participants.interface import Participant, Seat, WorkerSource, unwatched
 from partyctl_actors.protocol.protocol import Protocol
 from partyctl_actors.protocol.role import Role
 from partyctl_actors.runs.allowance import Allowance
 from partyctl_actors.runs.conduct import Conductor
+from partyctl_actors.runs.contained import bound, contained
 from partyctl_actors.runs.limits import Limits
 from partyctl_actors.runs.lines import DirectLines
 from partyctl_actors.runs.role_actor import RoleActor
 from partyctl_actors.runs.settle import settle, settled
-from partyctl_actors.runs.tracing import Reported, Tracer, harmless
+from partyctl_actors.runs.tracing import Reported, RunEvent, Tracer, harmless
 from partyctl_actors.runs.verdict import Ending
 from partyctl_actors.transcript import Transcript
 from partyctl_base.errors import PartyError
@@ -57,7 +58,9 @@ class LocalRun:
         self._cast = cast
         self._run_id = run_id
         self._limits = limits or Limits()
-        self._on_event = None if tracer is None else harmless(tracer)
+        self._tell_tracer = unwatched if tracer is None else harmless(tracer)
+        self._on_event = None if tracer is None else self._tell
+        self._left_by_tracer: BaseException | None = None
         self._workers = None if workers is None else _OnDemand(workers)
         self._actors: dict[str, RoleActor] = {}
         self._conductor = Conductor(
@@ -87,7 +90,10 @@ class LocalRun:
             await self._conductor.open(lines)
             self._seat(lines)
             acting += [self._act(actor) for actor in self._actors.values()]
-            return await self._conductor.run()
+            transcript = await self._conductor.run()
+            if self._left_by_tracer is not None:
+                raise self._left_by_tracer
+            return transcript
         except PartyError:
             failure = self._own_failure()
             if failure is None:
@@ -110,7 +116,7 @@ class LocalRun:
     def _seat(self, lines: DirectLines) -> None:
         for role, participant in self._cast.items():
             seat = Seat(self._run_id, role, self._protocol, self._workers, self._watch(role))
-            player: Player = participant.bind(seat)
+            player = bound(participant, seat)
             self._actors[role.name] = RoleActor(
                 lines, self._run_id, role, self._protocol, player, meter=seat.meter, limits=self._limits
             )
@@ -130,8 +136,18 @@ class LocalRun:
         on_event = self._on_event
         return unwatched if on_event is None else lambda event: on_event(Reported(self._run_id, role.name, event))
 
+    def _tell(self, event: RunEvent) -> None:
+        try:
+            self._tell_tracer(event)
+        except (SystemExit, KeyboardInterrupt) as error:
+            # Anything else that a tracer raises is its own mistake; this is the wish to see the end.
+            self._left_by_tracer = contained(error)
+            self._conductor.cancel("its tracer asked for the end of the process")
+
     def _own_failure(self) -> BaseException | None:
-        """The very exception that ended the run, if a role in this process raised it."""
+        """The very exception that ended the run, if its tracer or a role in this process raised it."""
+        if self._left_by_tracer is not None:
+            return self._left_by_tracer
         verdict = self._conductor.verdict
         if verdict is None or verdict.ending is not Ending.FAILED or verdict.role not in self._actors:
             return None

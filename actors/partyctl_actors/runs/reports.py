@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sysconfig
 import traceback
+from collections.abc import Iterable
+from types import FrameType
 
 from partyctl_actors.runs.messages import Failed
 from partyctl_base.errors import PartyError
@@ -34,7 +36,12 @@ def line_of(error: BaseException) -> str:
 
     The user's own is what is neither ours, nor Python's, nor an installed package's.
     """
-    for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
+    return own_line(reversed(list(traceback.walk_tb(error.__traceback__))))
+
+
+def own_line(frames: Iterable[tuple[FrameType, int]]) -> str:
+    """The first of these lines that is the user's own code, as `line_of` says it."""
+    for frame, line in frames:
         file = frame.f_code.co_filename
         package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
         if package not in _OURS and not file.startswith(("<", *_INSTALLED)):

@@ -19,6 +19,7 @@ from partyctl_actors.protocol.protocol import Protocol
 from partyctl_actors.protocol.role import Role
 from partyctl_actors.runs import messages
 from partyctl_actors.runs.addresses import conductor_address, role_address
+from partyctl_actors.runs.contained import contained, guarded
 from partyctl_actors.runs.limits import Limits
 from partyctl_actors.runs.lines import DirectLines, PostToConductor, ToConductor, Ways
 from partyctl_actors.runs.reports import report
@@ -137,8 +138,8 @@ class RoleActor:
             elif not isinstance(message, messages.Welcome):
                 raise self._refusal(f"sent what only a role sends: {type(message).__name__}")
         # Whatever goes wrong in taking a letter ends this role and is reported; nothing of it may reach the bus.
-        except Exception as error:
-            self._fail(error)
+        except BaseException as error:
+            self._fail(contained(error))
 
     def undelivered(self, letter_id: int, destination: str, why: str) -> None:
         """See `Receiver`."""
@@ -207,7 +208,7 @@ class RoleActor:
                 raise self._overdue(within)
             self._say(authored)
         elif inspect.isawaitable(authored):
-            self._authoring = asyncio.ensure_future(authored)
+            self._authoring = asyncio.ensure_future(guarded(self.role, authored))
             self._authoring.add_done_callback(self._authored)
             if within is not None:
                 self._within = within
@@ -234,7 +235,7 @@ class RoleActor:
                 raise self._overdue(self._within)
             self._say(message)
         except BaseException as error:
-            self._fail(error)
+            self._fail(contained(error))
 
     def _say(self, message: object) -> None:
         state = self._view.states[self._position]
@@ -305,8 +306,8 @@ class RoleActor:
             self._authoring.cancel()
             await settle([self._authoring], limit * _AUTHOR, who, grace=grace)
         if reason is not None:
-            await settled(self._player.cancel(reason), limit * _CANCEL, who, grace=grace)
-        await settled(self._player.close(), limit * _CLOSE, who, grace=grace)
+            await settled(guarded(self.role, self._player.cancel(reason)), limit * _CANCEL, who, grace=grace)
+        await settled(guarded(self.role, self._player.close()), limit * _CLOSE, who, grace=grace)
         if self._line is None:
             return
         if self._told_to_stop:

@@ -24,6 +24,7 @@ from partyctl_actors.runs.run import Run
 from partyctl_actors.runs.tracing import Tracer, both
 from partyctl_actors.transcript import Transcript
 from partyctl_base.ids import RandomIds
+from partyctl_base.looping import run_loop
 
 M = TypeVar("M", bound=Message)
 
@@ -94,7 +95,7 @@ class Session:
         """
         self._check_complete("run()")
         _refuse_inside_loop("run", "arun")
-        return asyncio.run(self.arun())
+        return run_loop(self.arun())
 
     async def arun(self) -> Transcript:
         """Like `run`, on the current event loop. Cancelling it stops every role first."""
@@ -114,7 +115,7 @@ class Session:
         cast = self._with_caller(role, opening, "ask()")
         check_expected(self.protocol, role, expect, where="ask()")
         _refuse_inside_loop("ask", "aask")
-        return asyncio.run(self._answer(cast, role, expect))
+        return run_loop(self._answer(cast, role, expect))
 
     async def aask(self, role: Role, opening: Message, *, expect: type[M]) -> M:
         """Like `ask`, on the current event loop."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import threading
 from collections.abc import Sequence
@@ -25,6 +26,7 @@ from fakes.runs import (
 
 from partyctl_actors.errors import (
     AllowanceExceeded,
+    ConformanceError,
     DeadlineExceeded,
     ModelError,
     SelectionError,
@@ -32,7 +34,8 @@ from partyctl_actors.errors import (
 )
 from partyctl_actors.participants import Agent, Desk, Human, Offer, Participant, Player, Script, Seat, replies
 from partyctl_actors.protocol import Message, Protocol, send
-from partyctl_actors.runs import Allowance, Session
+from partyctl_actors.runs import Allowance, RunEnded, RunStarted, Session, watching
+from partyctl_actors.transcript import Envelope
 
 
 def test_an_exception_of_a_participant_arrives_as_it_is_with_a_note() -> None:
@@ -136,12 +139,80 @@ def test_a_function_that_blocks_its_thread_does_not_hold_up_the_deadline() -> No
         release.set()
 
 
-def test_sys_exit_in_a_participant_ends_the_program_after_the_run_was_cleared_away() -> None:
-    other = Hanging()
-    with pytest.raises(SystemExit) as caught:
-        Session(request_reply, {A: Raising(SystemExit(3)), B: other}).run()
-    assert caught.value.code == 3
-    assert other.closed == 1
+@pytest.mark.parametrize("where", ["author", "later", "hear", "cancel", "close", "bind"])
+def test_sys_exit_in_a_participant_fails_its_run_and_no_other(where: str) -> None:
+    async def test() -> None:
+        other = asyncio.ensure_future(Session(request_reply, {A: Slow(), B: Script([Pong()])}).arun())
+        failing = Session(request_reply, {A: Script([Ping()]), B: Exiting(where)}).arun()
+        if where in ("cancel", "close"):
+            with contextlib.suppress(ValueError):
+                await failing
+        else:
+            with pytest.raises(SessionError, match=r"asked for the end.*SystemExit: 3") as caught:
+                await failing
+            assert isinstance(caught.value.__cause__, SystemExit)
+            assert any(note.startswith("raised by B") for note in caught.value.__notes__)
+        assert len(await other) == 2
+
+    jumping(test())
+
+
+class Slow(Hanging):
+    async def author(self, offer: Offer) -> Message:
+        await asyncio.sleep(60)
+        return Ping()
+
+
+class Exiting(Hanging):
+    """Exits where it is told to."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__()
+        self._where = where
+
+    def _at(self, where: str) -> None:
+        if where == self._where:
+            raise SystemExit(3)
+
+    def bind(self, seat: Seat) -> Exiting:
+        self._at("bind")
+        return self
+
+    def hear(self, envelope: Envelope) -> None:
+        self._at("hear")
+
+    async def author(self, offer: Offer) -> Message:
+        self._at("author")
+        await asyncio.sleep(0)
+        self._at("later")
+        if self._where == "cancel":
+            raise ValueError("failed")
+        return Pong()
+
+    async def cancel(self, reason: str) -> None:
+        self._at("cancel")
+
+    async def close(self) -> None:
+        self._at("close")
+
+
+def test_a_bind_that_gives_no_player_is_refused_by_name() -> None:
+    class Forgetful:
+        def bind(self, seat: Seat) -> None:
+            pass
+
+    with pytest.raises(ConformanceError, match=r"bind.. gives the player of the role .B, run .*returned None"):
+        Session(request_reply, {A: Script([Ping()]), B: Forgetful()}).run()  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize("event", [RunStarted, RunEnded])
+def test_sys_exit_in_a_tracer_is_the_failure_of_its_run(event: type) -> None:
+    def watch(seen: object) -> None:
+        if isinstance(seen, event):
+            raise SystemExit(3)
+
+    with pytest.raises(SessionError, match="SystemExit: 3"):
+        Session(request_reply, {A: Script([Ping()]), B: Script([Pong()])}, tracer=watching(watch)).run()
 
 
 def test_cancelling_arun_stops_every_role_first() -> None:

@@ -101,7 +101,7 @@ def test_a_player_that_does_not_stop_holds_up_the_confirmation_only_so_long(capl
             assert asyncio.get_running_loop().time() - began < 5
             player.stubborn = False
             for task in asyncio.all_tasks():
-                if "Deaf" in repr(task) or "Hanging" in repr(task):
+                if "guarded" in repr(task):
                     task.cancel()
                     await asyncio.gather(task, return_exceptions=True)
 
@@ -186,7 +186,7 @@ def test_a_player_that_hangs_in_everything_still_lets_its_role_confirm_before_th
             await scene.conductor.hears(messages.Cancelled)
             assert asyncio.get_running_loop().time() - began < Limits().stop
             player.stubborn = False
-            stuck = [task for task in asyncio.all_tasks() if "Stone" in repr(task) or "Hanging" in repr(task)]
+            stuck = [task for task in asyncio.all_tasks() if "guarded" in repr(task)]
             for task in stuck:
                 task.cancel()
             await asyncio.gather(*stuck, return_exceptions=True)
