@@ -105,11 +105,15 @@ class HeldSession:
         agent = agent_from(about.agent)
         self._session, engine = await off_loop(lambda _: begin_recorded(agent, parts, noting))
         self._engine = engine
-        if engine.profile != about.profile:
-            self.about = known = replace(about, profile=engine.profile)
-            await off_loop(lambda _: self._shelf.save(known))
-        await self._look()
-        unfinished = await off_loop(lambda _: self.session.unfinished)
+        try:
+            if engine.profile != about.profile:
+                self.about = known = replace(about, profile=engine.profile)
+                await off_loop(lambda _: self._shelf.save(known))
+            await self._look()
+            unfinished = await off_loop(lambda _: self.session.unfinished)
+        except BaseException:
+            await asyncio.shield(off_loop(lambda _: engine.close()))
+            raise
         if unfinished is not None:
             self._begin(unfinished, None)
         return engine.found

@@ -53,6 +53,8 @@ class Node:
         self._launcher_came = asyncio.Event()
         self._bus: Bus | None = None
         self._mailbox: Mailbox | None = None
+        # Letters that came between the claim of the address and our knowing that we have it.
+        self._early: list[Letter] = []
         self._jobs: dict[str, Job] = {}
         self._running: set[asyncio.Task[None]] = set()
         self._background: set[asyncio.Task[None]] = set()
@@ -124,6 +126,9 @@ class Node:
             if self._party:
                 self._sessions = NodeSessions(Shelf.of(self._party), self, self._say, self._report)
                 self._spawn(self._sessions.take_up(self._name, texts(message.get("nodes")) or [self._name]))
+            early, self._early = self._early, []
+            for letter in early:
+                self.letter(letter)
             await self._tell({"t": "ready"})
 
     def _take_launcher(self, fd: int) -> None:
@@ -176,6 +181,9 @@ class Node:
         """An order from a submitter."""
         kind, _, run = letter.source.partition("/")
         if kind != "client":
+            return
+        if self._mailbox is None:
+            self._early.append(letter)
             return
         try:
             order = unpack(letter.payload)

@@ -26,11 +26,15 @@ from partyctl_actors.participants import WorkerSource
 from partyctl_actors.supervision.off_loop import off_loop
 from partyctl_actors.supervision.policy_events import Found
 from partyctl_actors.supervision.turn_log import TurnLogs
+from partyctl_base.paths import PathError
 from partyctl_confinement.client import LauncherClient
 from partyctl_plugins.contract import SessionStateError
 
 CLOSE_LIMIT = 1.5
 """Seconds a turn may take to end when its party goes down; then its worker is ended."""
+
+TAKEN_AT_ONCE = 16
+"""Sessions that are taken up at once: a worker waits 10 s for that, and one that is stuck must not hold up the rest."""
 
 
 class NodeGrounds:
@@ -99,12 +103,18 @@ class NodeSessions:
 
     async def take_up(self, name: str, nodes: Sequence[str]) -> None:
         """Take up the sessions of the node `name` that may have a worker, or a turn that is not over."""
-        for session in await off_loop(lambda _: self._shelf.names()):
-            if owner_of(session, nodes) != name:
-                continue
+        try:
+            names = await off_loop(lambda _: self._shelf.names())
+        except PathError as error:
+            self._happened("session_not_taken_up", name, told(error), {})
+            return
+        room = asyncio.Semaphore(TAKEN_AT_ONCE)
+        await asyncio.gather(*(self._take(each, room) for each in names if owner_of(each, nodes) == name))
+
+    async def _take(self, session: str, room: asyncio.Semaphore) -> None:
+        async with room:
             try:
-                looked = await off_loop(lambda _, session=session: self._shelf.look(session))  # type: ignore[misc]
-                state = read_state(looked)
+                state = read_state(await off_loop(lambda _: self._shelf.look(session)))
                 if state is not None and (state.turn is not None or state.connection is not None):
                     await self._open(session, None)
             # Whatever is wrong with one session, the others are taken up.
