@@ -71,7 +71,7 @@ def ours(journal: Callable[[str], partyctl.Journal]) -> Mapping[str, float]:
         kept = journal(directory)
         # Opened before, as theirs is.
         if isinstance(kept, partyctl.SqliteJournal):
-            kept.runs()
+            kept.create(kept.new_id(), "none", ())
         return asyncio.run(_all([session(journal=kept) for _ in range(RUNS)]))
 
 

@@ -46,12 +46,19 @@ class Archive(ABC):
         return RandomIds().new_id("run")
 
     @abstractmethod
+    def survey(self) -> tuple[Sequence[Kept], Sequence[JournalError]]:
+        """Every record that can be read, the one that changed last first, and why others cannot."""
+
     def runs(self) -> Sequence[Kept]:
         """Every record, the one that changed last first.
 
         Raises:
-            JournalError: one cannot be read.
+            JournalError: one cannot be read; `survey` has the others.
         """
+        kept, unread = self.survey()
+        if unread:
+            raise unread[0]
+        return kept
 
     @abstractmethod
     def read(self, run_id: str) -> tuple[Kept, Sequence[Decision]]:

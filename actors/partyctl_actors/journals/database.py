@@ -1,5 +1,9 @@
 """A SQLite database of ours: how it is opened, who may write to it at a time, and what a failure means.
 
+Who only reads makes, locks and changes nothing. SQLite takes a log up to its first wrong page for all of it, and an
+empty file for a new database. So a database counts its commits, and its lock file notes after each how many were
+acknowledged: one that holds fewer is damaged.
+
 Nothing here knows of event loops; calls come one at a time. A write waits for the database's mutex, so that no two
 connections write or checkpoint at once, in whatever process they are (SQLite before 3.51.3 can lose the log otherwise).
 After a failure the connection is not used again: the next call opens the database anew.
@@ -13,10 +17,12 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
+from urllib.parse import quote
 
 from partyctl_actors.errors import JournalError
 from partyctl_actors.journals import refusals
-from partyctl_actors.journals.locks import ByteLocks
+from partyctl_actors.journals.causes import BUSY, cause_of
+from partyctl_actors.journals.locks import ByteLocks, noted
 
 _log = logging.getLogger("partyctl.journals")
 
@@ -30,6 +36,33 @@ def connect(file: Path) -> Connection:
     import sqlite3
 
     return sqlite3.connect(file, timeout=BUSY_LIMIT, isolation_level=None, check_same_thread=False)
+
+
+def connect_to_read(file: Path) -> Connection:
+    """A connection that changes nothing, not even by its closing.
+
+    Where SQLite cannot make the index of a log, because the disk is full or not to be written, and there is no log, the
+    file is read as one that nobody writes.
+    """
+    import sqlite3
+
+    def opened(how: str) -> sqlite3.Connection:
+        uri = f"file:{quote(os.fsencode(file.absolute()))}?{how}"
+        made = sqlite3.connect(uri, uri=True, timeout=BUSY_LIMIT, isolation_level=None, check_same_thread=False)
+        try:
+            made.execute("SELECT COUNT(*) FROM sqlite_schema").fetchall()
+        except BaseException:
+            made.close()
+            raise
+        return made
+
+    try:
+        return opened("mode=ro")
+    except sqlite3.OperationalError as error:
+        cause = cause_of(error, file)
+        if cause.is_machine and cause is not BUSY and not _size(_beside(file, "-wal")):
+            return opened("mode=ro&immutable=1")
+        raise
 
 
 class Rows(Protocol):
@@ -57,6 +90,10 @@ class Connection(Protocol):
 
 
 Connect = Callable[[Path], Connection]
+
+_COMMITS = "CREATE TABLE commits (count INTEGER NOT NULL); INSERT INTO commits VALUES (0);"
+_COUNT = "SELECT count FROM commits"
+_ADD = "UPDATE commits SET count = count + 1 RETURNING count"
 
 
 class Undone(Exception):
@@ -88,6 +125,8 @@ class Database:
         self.file = file
         self._connect = connect
         self._connection: Connection | None = None
+        self._reader: Connection | None = None
+        self._lock_file = file.with_suffix(".lock")
         self._locks: ByteLocks | None = None
         self._logged = 0
 
@@ -99,7 +138,7 @@ class Database:
     def locks(self) -> ByteLocks:
         """The locks on its records, and the mutex of its writers."""
         if self._locks is None:
-            self._locks = ByteLocks(self.file.with_suffix(".lock"))
+            self._locks = ByteLocks(self._lock_file)
         return self._locks
 
     @property
@@ -125,8 +164,8 @@ class Database:
 
     def abandon(self) -> None:
         """Let go of the connection; what it may have left undone is seen by the next one."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
+        failed, self._connection, self._reader = (self._connection, self._reader), None, None
+        for connection in filter(None, failed):
             # It has failed already, and may fail to close.
             with contextlib.suppress(Exception):
                 connection.close()
@@ -165,6 +204,7 @@ class Database:
                 connection = self._open()
                 connection.execute("BEGIN IMMEDIATE")
                 yield connection
+                [(count,)] = connection.execute(_ADD).fetchall()
             except JournalError:
                 # A refusal from within; closing takes back what was done before it.
                 self.abandon()
@@ -177,38 +217,55 @@ class Database:
             except Exception as error:
                 self.abandon()
                 raise self.unkept(error) from error
+            self._note(count)
 
-    # --- the connection ---
+    def prepare(self) -> None:
+        """Open the database for writing, made if missing, before anything depends on it.
 
-    def read(self, sql: str, *parameters: object) -> Sequence[Any]:
-        """The rows of a query.
+        Raises:
+            JournalError: it cannot be used, or has lost something.
+        """
+        if self._connection is None:
+            try:
+                self.locks  # noqa: B018  made here, so that a refusal speaks of no decision
+            except OSError as error:
+                raise refusals.unusable(str(self._lock_file), error) from error
+            with self.exclusive():
+                self._open()
+
+    def read(self, sql: str, *parameters: object, where: str = "") -> Sequence[Any]:
+        """The rows of a query; none if there is no database yet. Nothing is written.
+
+        Args:
+            sql, parameters: the query.
+            where: what is read, for the refusal.
 
         Raises:
             JournalError: they cannot be read.
         """
+        connection = self._connection or self._looking()
+        if connection is None:
+            return []
         try:
-            if self._connection is None:
-                with self.exclusive():
-                    self._open()
-            assert self._connection is not None
-            return self._connection.execute(sql, parameters).fetchall()
-        except JournalError:
-            raise
+            return connection.execute(sql, parameters).fetchall()
         except Exception as error:
             self.abandon()
-            raise refusals.damaged(str(self.file), f"{type(error).__name__}: {error}") from error
+            place = f"{self.file}, {where}" if where else str(self.file)
+            raise refusals.unread(place, error, self.file) from error
+
+    # --- the connection ---
 
     def _open(self) -> Connection:
         if self._connection is None:
-            connection = self._connection = self._connected()
+            # SQLite deletes the log of an empty file and the end of one that is damaged, so it first only looks.
+            self._looking()
+            self.abandon()
             try:
+                connection = self._connection = self._connected()
                 self._prepare(connection)
-            except JournalError:
-                self.abandon()
-                raise
             except Exception as error:
                 self.abandon()
-                raise refusals.foreign(str(self.file), f"{type(error).__name__}: {error}") from error
+                raise self._unopened(error) from error
         return self._connection
 
     def _connected(self) -> Connection:
@@ -223,20 +280,102 @@ class Database:
         return self._connect(self.file)
 
     def _prepare(self, connection: Connection) -> None:
+        is_new = not self._is_whole(connection, self._noted())
+        connection.execute("PRAGMA journal_mode = WAL").fetchall()
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA wal_autocheckpoint = 0").fetchall()
+        if is_new:
+            connection.execute("BEGIN IMMEDIATE")
+            for statement in (_COMMITS + self.schema).strip().rstrip(";").split(";"):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA application_id = {self.application}")
+            connection.execute(f"PRAGMA user_version = {self.version}")
+            connection.execute("COMMIT")
+        [(count,)] = connection.execute(_COUNT).fetchall()
+        # Once in a database's life it is worth a sync that a record was begun here.
+        self.locks.note(count, sync=is_new)
+
+    def _note(self, count: int) -> None:
+        try:
+            self.locks.note(count)
+        except OSError as error:
+            # The commit is done; only a later loss of it would go unnoticed.
+            _log.warning("The commits of %s could not be noted in %s: %s", self.file, self._lock_file, error)
+
+    # --- looking, without changing anything ---
+
+    def _looking(self) -> Connection | None:
+        """A connection that only reads; None if nothing was begun here.
+
+        Raises:
+            JournalError: the file is none of ours, cannot be read, or holds less than was acknowledged.
+        """
+        if self._reader is None:
+            try:
+                # The note first: what is committed meanwhile makes the database more than it says, never less.
+                least = self._noted()
+                if self._is_begun(least):
+                    self._reader = connect_to_read(self.file)
+                    if not self._is_whole(self._reader, least):
+                        self.abandon()
+            except JournalError:
+                self.abandon()
+                raise
+            except Exception as error:
+                self.abandon()
+                raise self._unopened(error) from error
+        return self._reader
+
+    def _noted(self) -> int | None:
+        try:
+            return noted(self._lock_file)
+        except ValueError as error:
+            raise self._lost(f"what {self._lock_file.name} notes of it cannot be read: {error}") from None
+
+    def _is_begun(self, least: int | None) -> bool:
+        if _size(self.file):
+            # Whoever makes a database may die before its first page counts; then the next one rolls that back.
+            return least is not None or not _size(_beside(self.file, "-journal"))
+        if least is not None or _size(_beside(self.file, "-wal")):
+            state = "is empty" if self.file.exists() else "is missing"
+            raise self._lost(f"it {state}, and a record was begun in it")
+        return False
+
+    def _is_whole(self, connection: Connection, least: int | None) -> bool:
         [(application,)] = connection.execute("PRAGMA application_id").fetchall()
         [(version,)] = connection.execute("PRAGMA user_version").fetchall()
         [(tables,)] = connection.execute("SELECT COUNT(*) FROM sqlite_schema").fetchall()
         if tables and application != self.application:
             raise refusals.foreign(str(self.file), "it is the database of another program")
-        if version > self.version:
+        if tables and version != self.version:
             raise refusals.foreign(str(self.file), f"its version is {version}, and this partyctl reads {self.version}")
-        connection.execute("PRAGMA journal_mode = WAL").fetchall()
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA wal_autocheckpoint = 0").fetchall()
         if not tables:
-            connection.execute("BEGIN IMMEDIATE")
-            for statement in self.schema.strip().rstrip(";").split(";"):
-                connection.execute(statement)
-            connection.execute(f"PRAGMA application_id = {self.application}")
-            connection.execute(f"PRAGMA user_version = {self.version}")
-            connection.execute("COMMIT")
+            if least is not None:
+                raise self._lost("it holds no tables, and a record was begun in it")
+            return False
+        [(count,)] = connection.execute(_COUNT).fetchall()
+        if count < (least or 0):
+            raise self._lost(f"it holds {count} commits, and at least {least} were made; its log is cut or damaged")
+        return True
+
+    def _lost(self, why: str) -> JournalError:
+        return refusals.lost(self.file, why, self._lock_file)
+
+    def _unopened(self, error: Exception) -> JournalError:
+        if isinstance(error, JournalError):
+            return error
+        if cause_of(error, self.file).is_machine:
+            return refusals.unusable(str(self.file), error)
+        return refusals.foreign(str(self.file), f"{type(error).__name__}: {error}")
+
+
+def _beside(file: Path, suffix: str) -> Path:
+    return file.with_name(file.name + suffix)
+
+
+def _size(file: Path) -> int:
+    """Bytes in a file; 0 if it is missing."""
+    try:
+        return file.stat().st_size
+    except FileNotFoundError:
+        return 0

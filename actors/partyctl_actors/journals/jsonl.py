@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import logging
 import os
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote
@@ -13,10 +15,12 @@ from partyctl_actors.errors import JournalError
 from partyctl_actors.journals import lines, refusals
 from partyctl_actors.journals.archive import NOTHING, Archive, Kept
 from partyctl_actors.journals.interface import Decision, Record
+from partyctl_actors.journals.places import directory_of
 
 _log = logging.getLogger("partyctl.journals")
 
 SUFFIX = ".jsonl"
+_APPENDING = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class JsonlJournal(Archive):
@@ -30,94 +34,97 @@ class JsonlJournal(Archive):
         path: the directory; made if missing. Files are readable by their owner alone.
 
     Raises:
-        JournalError: the directory cannot be made, or is a file.
+        JournalError: the directory cannot be made, is a file, or others can write in it.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
-        try:
-            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError as error:
-            raise JournalError(
-                "A journal's directory cannot be made",
-                where=str(self.path),
-                why=error.strerror or str(error),
-                fix="Give JsonlJournal a directory; it keeps a file per run in it",
-            ) from error
+        self.path = directory_of(path, "JsonlJournal")
 
     def open(self, run_id: str, protocol_id: str, *, about: Mapping[str, str] = NOTHING) -> Record:
         """See `Archive.open`."""
         file = self._file(run_id)
         try:
-            fd = os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+            try:
+                fd = os.open(file, _APPENDING)
+            except FileNotFoundError:
+                # Somebody may make it at the same moment; then the lock decides whose it is.
+                with contextlib.suppress(FileExistsError):
+                    self._make(file, lines.head_line(run_id, protocol_id, about))
+                fd = os.open(file, _APPENDING)
         except (OSError, ValueError) as error:
-            raise refusals.unkept(str(file), error) from error
+            raise refusals.unusable(str(file), error) from error
         try:
-            return self._opened(fd, file, run_id, protocol_id, about)
+            return self._opened(fd, file, run_id, protocol_id)
         except BaseException:
             os.close(fd)
             raise
 
-    def runs(self) -> Sequence[Kept]:
-        """See `Archive.runs`."""
-        found = [_kept(file, *_contents(file, file.read_bytes())) for file in self.path.glob(f"*{SUFFIX}")]
-        return sorted((kept for kept in found if kept.run), key=lambda kept: -kept.changed)
+    def survey(self) -> tuple[Sequence[Kept], Sequence[JournalError]]:
+        """See `Archive.survey`."""
+        found, unread = [], []
+        for file in sorted(self.path.glob(f"*{SUFFIX}")):
+            try:
+                found.append(_kept(file, _contents(file, file.read_bytes())))
+            except JournalError as error:
+                unread.append(error)
+            except OSError as error:
+                unread.append(refusals.unread(str(file), error))
+        return sorted(found, key=lambda kept: -kept.changed), unread
 
     def read(self, run_id: str) -> tuple[Kept, Sequence[Decision]]:
         """See `Archive.read`."""
         file = self._file(run_id)
         try:
             contents = _contents(file, file.read_bytes())
+            return _kept(file, contents), contents.decisions
         except FileNotFoundError:
             raise refusals.unknown(run_id, str(self.path)) from None
         except (OSError, ValueError) as error:
-            raise refusals.damaged(str(file), str(error)) from error
-        if not contents[0].run:
-            raise refusals.unknown(run_id, str(file))
-        return _kept(file, *contents), contents[0].decisions
+            raise refusals.unread(str(file), error) from error
 
     def create(
         self, run_id: str, protocol_id: str, decisions: Sequence[Decision], about: Mapping[str, str] = NOTHING
     ) -> None:
         """See `Archive.create`."""
         file = self._file(run_id)
-        half = file.with_name(f".{file.name}.{os.getpid()}")
         try:
-            fd = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            try:
-                _write(fd, lines.head_line(run_id, protocol_id, about) + b"".join(map(lines.decision_line, decisions)))
-                os.fsync(fd)
-                # A link appears whole, and never in the place of another file.
-                os.link(half, file)
-            finally:
-                os.close(fd)
-                os.unlink(half)
-            self._sync()
+            self._make(
+                file, lines.head_line(run_id, protocol_id, about) + b"".join(map(lines.decision_line, decisions))
+            )
         except FileExistsError:
             raise refusals.exists(run_id) from None
         except (OSError, ValueError) as error:
             raise refusals.unkept(str(file), error) from error
 
-    def _opened(self, fd: int, file: Path, run_id: str, protocol_id: str, about: Mapping[str, str]) -> Record:
+    def _make(self, file: Path, content: bytes) -> None:
+        """A new file that is never seen without its content: so one without a head is damaged, and not new."""
+        fd, half = tempfile.mkstemp(prefix=".new-", dir=self.path)
+        try:
+            _write(fd, content)
+            os.fsync(fd)
+            # A link appears whole, and never in the place of another file.
+            os.link(half, file)
+        finally:
+            os.close(fd)
+            os.unlink(half)
+        self._sync()
+
+    def _opened(self, fd: int, file: Path, run_id: str, protocol_id: str) -> Record:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise refusals.held(run_id) from None
         data = _all_of(fd)
-        contents, _ = _contents(file, data)
+        contents = _contents(file, data)
+        if contents.run != run_id:
+            raise refusals.foreign(str(file), f"it is the record of run {contents.run}")
+        refusals.check_protocol(run_id, contents.protocol, protocol_id)
         try:
             if contents.sound < len(data):
                 _log.warning(
                     "The end of %s was not written whole; %d bytes of it were cut off", file, len(data) - contents.sound
                 )
                 os.ftruncate(fd, contents.sound)
-            if contents.run:
-                if contents.run != run_id:
-                    raise refusals.foreign(str(file), f"it is the record of run {contents.run}")
-                refusals.check_protocol(run_id, contents.protocol, protocol_id)
-            else:
-                _write(fd, lines.head_line(run_id, protocol_id, about))
-                self._sync()
             os.fsync(fd)
         except OSError as error:
             raise refusals.unkept(str(file), error) from error
@@ -172,16 +179,20 @@ class _JsonlRecord:
             os.close(fd)
 
 
-def _contents(file: Path, data: bytes) -> tuple[lines.Contents, int]:
+def _contents(file: Path, data: bytes) -> lines.Contents:
     try:
-        return lines.read(data), len(data)
+        contents = lines.read(data)
     except lines.Foreign as error:
         raise refusals.foreign(str(file), str(error)) from None
     except lines.Damage as error:
         raise refusals.damaged(str(file), str(error)) from None
+    if not contents.sound:
+        why = "it lost its first line" if data else "it is empty, and a record was begun in it"
+        raise refusals.damaged(str(file), why)
+    return contents
 
 
-def _kept(file: Path, contents: lines.Contents, _size: int) -> Kept:
+def _kept(file: Path, contents: lines.Contents) -> Kept:
     changed = file.stat().st_mtime
     return Kept(contents.run, contents.protocol, len(contents.decisions), changed, contents.ending, contents.about)
 

@@ -2,6 +2,9 @@
 
 Unlike flock they are many in one file, and unlike POSIX record locks they conflict within a process and outlive the
 closing of other descriptors (fcntl(2), "Open file description locks"). The kernel frees them when their holder dies.
+
+What the file holds is a note: how much was acknowledged, at least. It is written after the acknowledged, without a sync
+of its own, so a crash of the machine may take it back, and never brings it forward.
 """
 
 from __future__ import annotations
@@ -14,9 +17,13 @@ import struct
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from zlib import crc32
 
 # struct flock of 64-bit Linux: l_type, l_whence, l_start, l_len, l_pid.
 _FLOCK = "hhqqi4x"
+
+_NOTE = struct.Struct("<8sQI")
+_NOTE_MARK = b"partyctl"
 
 MUTEX_LIMIT = 10.0
 """Seconds to wait for another process that writes."""
@@ -37,6 +44,21 @@ class ByteLocks:
     def close(self) -> None:
         """Free all of them."""
         os.close(self._fd)
+
+    def note(self, count: int, *, sync: bool = False) -> None:
+        """Note that at least so much was acknowledged.
+
+        Args:
+            count: how much; 0 is "begun".
+            sync: have it survive a crash of the machine.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        packed = struct.pack("<8sQ", _NOTE_MARK, count)
+        os.pwrite(self._fd, packed + struct.pack("<I", crc32(packed)), 0)
+        if sync:
+            os.fsync(self._fd)
 
     def try_lock(self, place: int) -> bool:
         """Lock the byte at `place`; False if it is locked, by whomever."""
@@ -84,6 +106,28 @@ class ByteLocks:
 
     def _set(self, kind: int, place: int) -> None:
         fcntl.fcntl(self._fd, fcntl.F_OFD_SETLK, struct.pack(_FLOCK, kind, os.SEEK_SET, place, 1, 0))
+
+
+def noted(path: Path) -> int | None:
+    """What `ByteLocks.note` noted in a file last, without making or locking it; None if nothing.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it holds something else.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(_NOTE.size + 1)
+    except FileNotFoundError:
+        return None
+    if not data.strip(b"\0"):
+        return None
+    if len(data) != _NOTE.size:
+        raise ValueError("it is no note of ours")
+    mark, count, check = _NOTE.unpack(data)
+    if mark != _NOTE_MARK or check != crc32(data[:-4]):
+        raise ValueError("it does not have the checksum it was written with")
+    return int(count)
 
 
 def place_of(run_id: str, epoch: int) -> int:

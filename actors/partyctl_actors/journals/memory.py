@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from partyctl_actors.errors import JournalError
 from partyctl_actors.journals import refusals
 from partyctl_actors.journals.archive import NOTHING, Archive, Kept
 from partyctl_actors.journals.interface import Decision, Record
@@ -37,9 +38,9 @@ class MemoryJournal(Archive):
         held.ending = ""
         return _MemoryRecord(run_id, held)
 
-    def runs(self) -> Sequence[Kept]:
-        """See `Archive.runs`."""
-        return sorted((self._kept(run_id) for run_id in self._held), key=lambda kept: -kept.changed)
+    def survey(self) -> tuple[Sequence[Kept], Sequence[JournalError]]:
+        """See `Archive.survey`."""
+        return sorted((self._kept(run_id) for run_id in self._held), key=lambda kept: -kept.changed), ()
 
     def read(self, run_id: str) -> tuple[Kept, Sequence[Decision]]:
         """See `Archive.read`."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from partyctl_actors.errors import JournalError, ProtocolMismatch
+from partyctl_actors.journals.causes import Cause, cause_of, words
 
 
 def check_protocol(run_id: str, recorded: str, protocol_id: str) -> None:
@@ -44,7 +47,14 @@ def unknown(run_id: str, place: str) -> JournalError:
     return JournalError(
         "There is no record of this run",
         where=f"run {run_id}, {place}",
-        fix="See which there are with: partyctl runs list, or in Python with the journal's runs()",
+        fix="See which there are, with `partyctl runs list`, or with runs() of the journal",
+    )
+
+
+def misnamed(run_id: str) -> JournalError:
+    """No run can have this id."""
+    return JournalError(
+        "This cannot be the id of a run", where=ascii(run_id), why="it is no text", fix="Give an id that is valid UTF-8"
     )
 
 
@@ -60,26 +70,63 @@ def closed(run_id: str) -> JournalError:
     )
 
 
-def unkept(place: str, error: Exception) -> JournalError:
-    """A decision may or may not have been written."""
+def unkept(place: str, error: Exception, file: Path | None = None) -> JournalError:
+    """A decision may or may not have been written to `file`."""
+    cause = cause_of(error, file or Path(place))
     return JournalError(
         "A decision could not be recorded",
         where=place,
-        why=f"{type(error).__name__}: {error}",
-        fix="Free the disk, then run again with the same id: the record says how far the run came",
+        why=_why(cause, error),
+        fix=f"{cause.fix}, then run again with the same id: the record says how far the run came",
     )
 
 
-def damaged(place: str, why: str) -> JournalError:
+def unusable(place: str, error: Exception, file: Path | None = None) -> JournalError:
+    """Records can be neither read nor written there now, and nothing is known against them."""
+    cause = cause_of(error, file or Path(place))
+    return JournalError("Records cannot be used now", where=place, why=_why(cause, error), fix=cause.fix)
+
+
+def unread(place: str, error: Exception, file: Path | None = None) -> JournalError:
+    """A record could not be read: the machine's doing, or it is damaged."""
+    if cause_of(error, file or Path(place)).is_machine:
+        return unusable(place, error, file)
+    return damaged(place, words(error))
+
+
+def damaged(
+    place: str, why: str, fix: str = "Restore the file, or move it away and begin the run anew"
+) -> JournalError:
     """What is there is not what was written."""
-    return JournalError(
-        "A record is damaged",
-        where=place,
-        why=why,
-        fix="Restore the file, or move it away and begin the run anew",
+    return JournalError("A record is damaged", where=place, why=why, fix=fix)
+
+
+def lost(file: Path, why: str, lock: Path) -> JournalError:
+    """A database holds less than what was acknowledged."""
+    return damaged(
+        str(file),
+        why,
+        f"Restore the file from a copy; or, while nothing uses it, remove {lock.name} to go on with what is left: "
+        "what is lost is asked for again",
     )
 
 
 def foreign(place: str, why: str) -> JournalError:
     """A file in our place is not ours."""
     return JournalError("This file is no record of ours", where=place, why=why, fix="Keep records in another directory")
+
+
+def unmade(directory: Path, error: Exception, fix: str) -> JournalError:
+    """There is no directory for records."""
+    why = _why(cause_of(error, directory), error)
+    return JournalError("A journal's directory cannot be made", where=str(directory), why=why, fix=fix)
+
+
+def shared(directory: Path, why: str, fix: str) -> JournalError:
+    """Others could change records."""
+    return JournalError("A journal's directory is open to others", where=str(directory), why=why, fix=fix)
+
+
+def _why(cause: Cause, error: Exception) -> str:
+    said = words(error)
+    return f"{cause.why} ({said})" if cause.why and cause.why not in said.lower() else said

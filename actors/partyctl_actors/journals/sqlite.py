@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from pathlib import Path
 from zlib import crc32
 
 from partyctl_actors.errors import JournalError
@@ -18,7 +17,8 @@ from partyctl_actors.journals.commits import Commits
 from partyctl_actors.journals.database import Connect, connect
 from partyctl_actors.journals.interface import Decision, Record
 from partyctl_actors.journals.locks import place_of
-from partyctl_actors.journals.shard import Append, End, Owner, Shard, about_text
+from partyctl_actors.journals.places import directory_of
+from partyctl_actors.journals.shard import Append, End, Found, Owner, Shard, about_text, head_seal, seal_of
 
 SHARDS = 16
 
@@ -41,7 +41,7 @@ class SqliteJournal(Archive):
         now: the time of day, in seconds since 1970.
 
     Raises:
-        JournalError: the directory cannot be made.
+        JournalError: the directory cannot be made, or others can write in it.
     """
 
     def __init__(
@@ -51,13 +51,7 @@ class SqliteJournal(Archive):
         connect: Connect = connect,
         now: Callable[[], float] = time.time,
     ) -> None:
-        self.path = Path(directory)
-        try:
-            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError as error:
-            raise JournalError(
-                "A journal's directory cannot be made", where=str(self.path), why=error.strerror or str(error)
-            ) from error
+        self.path = directory_of(directory, "SqliteJournal")
         files = [self.path / f"runs-{number:02}.sqlite" for number in range(SHARDS)]
         self._commits = [Commits(Shard(file, connect, now), self._threads) for file in files]
         self._new_ids = 0
@@ -76,9 +70,8 @@ class SqliteJournal(Archive):
                 on is refused to it, and not delivered.
         """
         wanted = Owner(run_id, protocol_id, 0, about_text(about))
-        commits = self._commits[shard_of(run_id)]
-        owner, decisions = commits.do(lambda shard: _own(shard, wanted, take_over))
-        return _SqliteRecord(commits, owner, decisions)
+        commits = self._of(run_id)
+        return _SqliteRecord(commits, *commits.do(lambda shard: _own(shard, wanted, take_over)))
 
     def new_id(self) -> str:
         """An id for a new run, in the shard of those before it: runs at once of one process share their commits.
@@ -94,28 +87,29 @@ class SqliteJournal(Archive):
             pass
         return run_id
 
-    def runs(self) -> Sequence[Kept]:
-        """See `Archive.runs`."""
-        found = [kept for commits in self._commits for kept in commits.do(lambda shard: shard.runs())]
-        return sorted(found, key=lambda kept: -kept.changed)
+    def survey(self) -> tuple[Sequence[Kept], Sequence[JournalError]]:
+        """See `Archive.survey`."""
+        parts = [commits.do(lambda shard: shard.survey()) for commits in self._commits]
+        found = [kept for part, _ in parts for kept in part]
+        return sorted(found, key=lambda kept: -kept.changed), [error for _, unread in parts for error in unread]
 
     def read(self, run_id: str) -> tuple[Kept, Sequence[Decision]]:
         """See `Archive.read`."""
 
         def reading(shard: Shard) -> tuple[Kept, Sequence[Decision]]:
-            found = shard.kept(run_id)
+            found = shard.found(run_id)
             if found is None:
                 raise refusals.unknown(run_id, str(self.path))
-            return found[0], shard.decisions(run_id)
+            return found.kept, shard.decisions(found)[0]
 
-        return self._commits[shard_of(run_id)].do(reading)
+        return self._of(run_id).do(reading)
 
     def create(
         self, run_id: str, protocol_id: str, decisions: Sequence[Decision], about: Mapping[str, str] = NOTHING
     ) -> None:
         """See `Archive.create`."""
         owner = Owner(run_id, protocol_id, 0, about_text(about))
-        self._commits[shard_of(run_id)].do(lambda shard: shard.create(owner, decisions))
+        self._of(run_id).do(lambda shard: shard.create(owner, decisions))
 
     def close(self) -> None:
         """Let go of the databases; they are opened again when they are needed. Closes no record."""
@@ -126,6 +120,12 @@ class SqliteJournal(Archive):
         if pool is not None:
             pool.shutdown()
 
+    def _of(self, run_id: str) -> Commits:
+        try:
+            return self._commits[shard_of(run_id)]
+        except UnicodeEncodeError:
+            raise refusals.misnamed(run_id) from None
+
     def _threads(self) -> Executor:
         with self._guard:
             if self._pool is None:
@@ -134,11 +134,12 @@ class SqliteJournal(Archive):
 
 
 class _SqliteRecord:
-    def __init__(self, commits: Commits, owner: Owner, decisions: Sequence[Decision]) -> None:
+    def __init__(self, commits: Commits, owner: Owner, decisions: Sequence[Decision], seal: int) -> None:
         self._commits = commits
         self._owner = owner
         self._place = len(decisions)
         self._earlier = decisions
+        self._seal = seal
         self._under_way: asyncio.Future[None] | None = None
         self._is_open = True
         self._is_sound = True
@@ -147,9 +148,10 @@ class _SqliteRecord:
         if not self._is_open or not self._came_through():
             raise refusals.closed(self._owner.run)
         self._place += 1
+        self._seal = seal_of(self._seal, self._place, decision)
         is_first = self._place == len(self._earlier) + 1
         try:
-            self._under_way = self._commits.append(Append(self._owner, self._place, decision, is_first))
+            self._under_way = self._commits.append(Append(self._owner, self._place, decision, self._seal, is_first))
         except JournalError:
             self._is_sound = False
             raise
@@ -158,7 +160,7 @@ class _SqliteRecord:
     def decisions(self) -> Sequence[Decision]:
         if self._place == len(self._earlier):
             return self._earlier
-        return self._commits.do(lambda shard: shard.decisions(self._owner.run))
+        return self._commits.do(lambda shard: _decisions(shard, self._owner.run))
 
     def close(self, ending: str = "") -> None:
         if not self._is_open:
@@ -168,8 +170,12 @@ class _SqliteRecord:
             # Nobody may find the record before what was appended is in it.
             self._commits.settle()
         if ending:
-            self._commits.end(End(self._owner, ending))
+            self._commits.end(End(self._owner, ending, self._length()))
         self._commits.let_go(self._owner)
+
+    def _length(self) -> int:
+        """How many decisions are surely in it."""
+        return self._place if self._came_through() else len(self._earlier)
 
     def _came_through(self) -> bool:
         """Whether all that was appended is kept: after a failure the end of the record is unknown."""
@@ -184,28 +190,33 @@ NO_NOTE = about_text(NOTHING)
 
 def shard_of(run_id: str) -> int:
     """Which database a run is in."""
-    return crc32(run_id.encode("utf-8", "surrogatepass")) % SHARDS
+    return crc32(run_id.encode()) % SHARDS
 
 
-def _own(shard: Shard, wanted: Owner, take_over: bool) -> tuple[Owner, Sequence[Decision]]:
-    """Lock the record under its present epoch, then read it."""
+def _own(shard: Shard, wanted: Owner, take_over: bool) -> tuple[Owner, Sequence[Decision], int]:
+    """Lock the record under its present epoch, then read it: its decisions, and the seal of the last."""
+    # Whoever opens a record means to write: better told now than when the first decision is paid for.
+    shard.prepare()
     try:
         if take_over:
             _known(shard, wanted)
             shard.take_over(wanted)
         while True:
-            owner = wanted._replace(epoch=_known(shard, wanted) or 0)
+            before = _known(shard, wanted)
+            owner = wanted._replace(epoch=before.epoch if before else 0)
             place = place_of(owner.run, owner.epoch)
             if not shard.locks.try_lock(place):
                 raise refusals.held(wanted.run)
             try:
-                known = _known(shard, wanted)
+                found = _known(shard, wanted)
                 # Who takes a record over does not ask for the lock, so it may have happened meanwhile.
-                if (known or 0) == owner.epoch:
-                    if known is None and owner.about != NO_NOTE:
+                if (found.epoch if found else 0) == owner.epoch:
+                    if found is not None:
+                        return owner, *shard.decisions(found)
+                    if owner.about != NO_NOTE:
                         # Whoever notes where a run is from will look for it there, whether anything was decided or not.
                         shard.create(owner, ())
-                    return owner, () if known is None else tuple(shard.decisions(wanted.run))
+                    return owner, (), head_seal(owner.run, owner.protocol, owner.about)
             except BaseException:
                 shard.locks.unlock(place)
                 raise
@@ -214,10 +225,14 @@ def _own(shard: Shard, wanted: Owner, take_over: bool) -> tuple[Owner, Sequence[
         raise refusals.unkept(str(shard.file), error) from error
 
 
-def _known(shard: Shard, wanted: Owner) -> int | None:
-    """The epoch of a record, None if there is none; it must be one of this protocol."""
-    found = shard.kept(wanted.run)
-    if found is None:
-        return None
-    refusals.check_protocol(wanted.run, found[0].protocol, wanted.protocol)
-    return found[1]
+def _known(shard: Shard, wanted: Owner) -> Found | None:
+    """The row of a record, None if there is none; it must be one of this protocol."""
+    found = shard.found(wanted.run)
+    if found is not None:
+        refusals.check_protocol(wanted.run, found.kept.protocol, wanted.protocol)
+    return found
+
+
+def _decisions(shard: Shard, run_id: str) -> Sequence[Decision]:
+    found = shard.found(run_id)
+    return () if found is None else shard.decisions(found)[0]

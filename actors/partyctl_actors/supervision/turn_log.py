@@ -224,7 +224,7 @@ class TurnShard(Database):
         guard: held by the thread that uses it.
     """
 
-    schema, application, version = _SCHEMA, APPLICATION, 1
+    schema, application, version = _SCHEMA, APPLICATION, 2
 
     def __init__(self, file: Path, connect: Connect) -> None:
         super().__init__(file, connect)

@@ -52,15 +52,29 @@ def test_a_torn_end_is_cut_off_with_a_note_and_the_record_goes_on(
         assert file.read_bytes() == whole
 
 
-@pytest.mark.parametrize("length", [0, 1, 30])
-def test_a_head_that_was_not_written_whole_is_written_again(journal: JsonlJournal, length: int) -> None:
+@pytest.mark.parametrize(("length", "why"), [(0, "it is empty, and a record was begun"), (1, "first"), (30, "first")])
+def test_a_record_without_its_head_is_damaged_and_not_begun_anew(journal: JsonlJournal, length: int, why: str) -> None:
     file = recorded(journal, FIRST)
-    whole = file.read_bytes()
-    file.write_bytes(whole[:length])
-    assert journal.runs() == []
-    with pytest.raises(JournalError, match="no record"):
-        journal.read("r")
-    assert recorded(journal, FIRST).read_bytes() == whole
+    file.write_bytes(file.read_bytes()[:length])
+    for use in (lambda: journal.open("r", "p"), lambda: journal.read("r"), journal.runs):
+        with pytest.raises(JournalError, match=rf"damaged \(.*r\.jsonl\): .*{why}"):
+            use()
+    assert file.stat().st_size == length
+
+
+def test_a_new_record_appears_whole_and_leaves_nothing_beside_it(journal: JsonlJournal) -> None:
+    file = recorded(journal)
+    assert list(journal.path.iterdir()) == [file]
+    assert file.read_bytes().count(b"\n") == 1
+
+
+def test_a_damaged_record_hides_no_other(journal: JsonlJournal) -> None:
+    recorded(journal, FIRST)
+    (journal.path / "empty.jsonl").touch()
+    (journal.path / "directory.jsonl").mkdir()
+    kept, unread = journal.survey()
+    assert [each.run for each in kept] == ["r"]
+    assert [Path(error.where).name for error in unread] == ["directory.jsonl", "empty.jsonl"]
 
 
 def test_damage_is_refused_with_file_and_line(journal: JsonlJournal) -> None:

@@ -1,0 +1,40 @@
+"""The directory of a journal: made for its owner alone, and refused where others could change what it holds."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from partyctl_actors.errors import JournalError
+from partyctl_actors.journals import refusals
+
+
+def directory_of(path: str | os.PathLike[str], journal: str) -> Path:
+    """The directory at `path`, made if missing, 0700.
+
+    One that is there is left as it is: it may be anybody's, such as /tmp, so nothing is tightened.
+
+    Args:
+        path: where; "" is refused, because it would be wherever the process happens to be.
+        journal: the name of what keeps records there, for the refusal.
+
+    Raises:
+        JournalError: it cannot be made, is a file, or others can write in it.
+    """
+    if not os.fspath(path):
+        raise JournalError("A journal needs a directory", why='"" is none', fix='Name one; "." is the current one')
+    directory = Path(path)
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = directory.stat()
+    except (OSError, ValueError) as error:
+        raise refusals.unmade(directory, error, f"Give {journal} a directory that it can make or write in") from error
+    mode = stat.S_IMODE(status.st_mode)
+    if mode & 0o022:
+        raise refusals.shared(
+            directory,
+            f"its mode is {mode:o}, so others can write in it",
+            f"Close it, with chmod go-w {directory}, or give {journal} another directory",
+        )
+    return directory
