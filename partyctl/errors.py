@@ -21,7 +21,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from partyctl_base.errors import PartyError, Whose
+from partyctl_base.errors import PartyError, Whose, text_of
 
 
 class ExitCode(IntEnum):
@@ -277,7 +277,7 @@ EXIT_CODES: dict[str, ExitCode] = {
 
 def told(error: BaseException) -> str:
     """An error and its notes, as a person reads it; an error that is not ours with its class."""
-    text = str(error) if isinstance(error, PartyError) else f"{type(error).__name__}: {error}"
+    text = str(error) if isinstance(error, PartyError) else f"{type(error).__name__}: {text_of(error)}"
     return "\n".join([text, *getattr(error, "__notes__", [])])
 
 

@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from partyctl_base.paths import state_directory
+from partyctl_base.paths import PathError, state_directory
 
 LOG_MAX: Final = 4 * 1024 * 1024
 """Bytes."""
@@ -27,12 +27,20 @@ def open_log(path: Path, *, longest: int = LOG_MAX) -> int:
     """A descriptor that appends to it. A file that is too long is put aside first, in place of the one before it.
 
     Raises:
-        OSError: the file cannot be made.
+        PathError: the file cannot be made.
     """
     with contextlib.suppress(OSError):
         if path.stat().st_size > longest:
             path.replace(path.with_name(path.name + ".1"))
-    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise PathError(
+            "the host's log cannot be written",
+            where=str(path),
+            why=error.strerror or str(error),
+            fix="Make room or make it writable, or set XDG_STATE_HOME to another directory",
+        ) from error
 
 
 def rotate(path: Path, *, longest: int = LOG_MAX, outputs: tuple[int, ...] = _OUTPUTS) -> bool:
@@ -49,7 +57,7 @@ def rotate(path: Path, *, longest: int = LOG_MAX, outputs: tuple[int, ...] = _OU
         if not ours or log.st_size <= longest:
             return False
         fresh = open_log(path, longest=longest)
-    except OSError:
+    except (OSError, PathError):
         return False  # the terminal is gone, or the disk is full: what is there goes on as it is
     for fd in ours:
         os.dup2(fresh, fd)

@@ -34,10 +34,14 @@ Note = Callable[[int, str], Mapping[str, object]]
 
 
 def segments(directory: Path) -> list[int]:
-    """The numbers of the segments that are there, oldest first."""
+    """The numbers of the segments that are there, oldest first.
+
+    Raises:
+        OSError: the directory is there and cannot be read.
+    """
     try:
         names = [Path(name) for name in os.listdir(directory)]
-    except OSError:
+    except FileNotFoundError:
         return []
     return sorted(int(name.stem) for name in names if name.suffix == ".jsonl" and name.stem.isdecimal())
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from partyctl.logfiles import segment_path, segments
 from partyctl.maps import Map
+from partyctl_base.paths import PathError
 
 Wait = Callable[[], bool]
 """Waits a moment for something new; False ends the following."""
@@ -21,7 +22,8 @@ class Reader:
     Args:
         directory: the book's directory; it need not be there.
 
-    `read` gives what is there, and leaves the place from which `follow` goes on.
+    `read` gives what is there, and leaves the place from which `follow` goes on. Both raise a PathError if the
+    book is there and cannot be read.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -38,7 +40,7 @@ class Reader:
             lines: only the newest so many; None for all.
         """
         found: list[Map] = []
-        there = segments(self._directory)
+        there = _segments(self._directory)
         if there:
             self._number, self._offset = there[-1], 0
         for number in reversed(there):
@@ -71,7 +73,7 @@ class Reader:
     def newest(self, limit: int) -> Iterator[Map]:
         """What is in the book, newest first, at most `limit` records; no more of it is read than is taken."""
         left = limit
-        for number in reversed(segments(self._directory)):
+        for number in reversed(_segments(self._directory)):
             for line in reversed(_tail(segment_path(self._directory, number), 0).splitlines()):
                 if left == 0:
                     return
@@ -87,7 +89,7 @@ class Reader:
     def _added(self) -> Iterator[Map]:
         # The next segment is looked for before this one is read: what is added to this one in between is then either
         # read now, or there is no next one yet.
-        there = segments(self._directory)
+        there = _segments(self._directory)
         later = [number for number in there if number > self._number]
         if there and there[-1] < self._number:  # the directory was removed, and a new book begun
             later = there
@@ -99,16 +101,34 @@ class Reader:
 
 
 def _tail(path: Path, offset: int) -> bytes:
-    """The whole lines of a segment from an offset on; nothing if it is gone."""
+    """The whole lines of a segment from an offset on; nothing if it is gone.
+
+    Raises:
+        PathError: it is there and cannot be read.
+    """
     try:
         with path.open("rb") as segment:
             if os.fstat(segment.fileno()).st_size < offset:
                 return b""
             segment.seek(offset)
             data = segment.read()
-    except OSError:
+    except FileNotFoundError:
         return b""
+    except OSError as error:
+        raise _unreadable(path, error) from error
     return data[: data.rfind(b"\n") + 1]
+
+
+def _segments(directory: Path) -> list[int]:
+    try:
+        return segments(directory)
+    except OSError as error:
+        raise _unreadable(directory, error) from error
+
+
+def _unreadable(path: Path, error: OSError) -> PathError:
+    fix = "Make it readable, or set XDG_STATE_HOME to another directory"
+    return PathError("the party's state cannot be read", where=str(path), why=error.strerror or str(error), fix=fix)
 
 
 def _record(line: bytes) -> Map | None:

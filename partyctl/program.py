@@ -11,6 +11,7 @@ from partyctl.config import PartyConfig
 from partyctl.errors import ProgramError
 from partyctl.session import Session
 from partyctl_actors.protocol import Protocol
+from partyctl_base.errors import text_of
 
 
 def split_target(target: str) -> tuple[Path, str | None]:
@@ -90,7 +91,7 @@ def import_program(path: Path, *, expected: str | None = None) -> ModuleType:
         raise
     except BaseException as error:
         sys.modules.pop(module.__name__, None)
-        why = f"{type(error).__name__}: {error}"
+        why = f"{type(error).__name__}: {text_of(error)}"
         raise ProgramError("the file could not be imported", where=f"{path}{_line_in(path, error)}", why=why) from error
     return module
 

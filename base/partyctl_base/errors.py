@@ -40,3 +40,11 @@ class PartyError(Exception):
         cause = f": {self.why}" if self.why else ""
         remedy = f". {self.fix}" if self.fix else ""
         return f"{self.what}{place}{cause}{remedy}"
+
+
+def text_of(error: BaseException) -> str:
+    """What an error says; it may be somebody else's, and so may its `__str__`."""
+    try:
+        return str(error)
+    except Exception as failed:
+        return f"(its text cannot be read: {type(failed).__name__})"

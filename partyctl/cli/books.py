@@ -39,7 +39,8 @@ def show_book(
     for record in records:
         emit(shown(record))
     if follow:
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
         for record in reader.follow(_wait, since=since, role=role):
             emit(shown(record))
 

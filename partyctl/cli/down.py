@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from partyctl.cli.options import chosen_party, party_options
+from partyctl.cli.options import Seconds, chosen_party, party_options
 from partyctl.cli.output import printable, say
 from partyctl.control import Control, await_free, condition, connect, owner
 from partyctl.errors import HostError, NotAnswering, NotRunning
@@ -23,9 +23,7 @@ _MARGIN = 20.0
 
 @click.command(help=__doc__)
 @party_options
-@click.option(
-    "--timeout", type=click.FloatRange(min=0), default=30.0, show_default=True, help="Seconds for running runs to end."
-)
+@click.option("--timeout", type=Seconds(), default=30.0, show_default=True, help="Seconds for running runs to end.")
 @click.option("--now", is_flag=True, help="Do not wait for running runs.")
 def command(file: Path | None, party: str | None, timeout: float, now: bool) -> int:
     """Stop a party; see the module's text, which is the manual page."""

@@ -1,5 +1,6 @@
 """Options that several verbs share."""
 
+import math
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,22 @@ def _checked(_context: click.Context, _option: click.Parameter, name: str | None
     if name is not None and not is_party_name(name):
         raise click.BadParameter(f"{name!r} cannot name a party. {NAME_RULE}.")
     return name
+
+
+class Seconds(click.FloatRange):
+    """A number of seconds from zero on, not nan and not inf: every wait has an end."""
+
+    name = "seconds"
+
+    def __init__(self) -> None:
+        super().__init__(min=0)
+
+    def convert(self, value: float, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """See `click.ParamType.convert`."""
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value} is no number of seconds.", param, ctx)
+        return number
 
 
 def party_options(verb: F) -> F:

@@ -43,8 +43,13 @@ def emit(text: str) -> None:
     except BrokenPipeError:
         raise  # the reader has had enough; click ends the command quietly
     except OSError as error:
-        _discard_output()
-        raise OutputError("the output cannot be written", why=error.strerror or str(error)) from None
+        raise unwritten(error) from None
+
+
+def unwritten(error: OSError) -> OutputError:
+    """The error to end with when stdout took a text no more; nothing is written to it after this."""
+    _discard_output()
+    return OutputError("the output cannot be written", why=error.strerror or str(error))
 
 
 def _discard_output() -> None:
@@ -61,7 +66,8 @@ def emit_json(document: Mapping[str, object]) -> None:
 def emit_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Rows under headings; control characters in them are made visible."""
     cells = [[printable(cell) or ABSENT for cell in row] for row in rows]
-    if sys.stdout.isatty():
+    # A process that was started without one has no stdout; what goes there goes nowhere.
+    if sys.stdout is not None and sys.stdout.isatty():
         _draw(headings, cells)
     else:
         emit(columns(headings, cells))

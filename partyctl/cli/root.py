@@ -3,6 +3,7 @@
 import contextlib
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 
 import click
@@ -53,6 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _main(arguments: Sequence[str] | None) -> int:
     """Run the command line.
 
+    An OSError that is no PartyError is one of two: of the help, which click prints itself, or of a current directory
+    that was removed, which any verb may ask for.
+
     Args:
         arguments: the words after the program's name; None for those of this process.
 
@@ -67,10 +71,12 @@ def _main(arguments: Sequence[str] | None) -> int:
             color=False if _colourless() else None,
         )
     except PartyError as error:
-        from partyctl.masking import masked
-
-        click.echo(f"partyctl: error: {masked(told(error))}", err=True)
-        return exit_code(error)
+        return _refused(error)
+    except OSError as error:
+        known = _known(error)
+        if known is None:
+            raise
+        return _refused(known)
     except click.ClickException as error:
         error.show()
         return error.exit_code
@@ -78,6 +84,28 @@ def _main(arguments: Sequence[str] | None) -> int:
         click.echo("partyctl: interrupted", err=True)
         return ExitCode.INTERRUPTED
     return int(result) if isinstance(result, int) else ExitCode.OK
+
+
+def _refused(error: PartyError) -> int:
+    from partyctl.masking import masked
+
+    click.echo(f"partyctl: error: {masked(told(error))}", err=True)
+    return exit_code(error)
+
+
+def _known(error: OSError) -> PartyError | None:
+    """What an OSError means to a person, where that can be told."""
+    if any(frame.f_code is click.echo.__code__ for frame, _ in traceback.walk_tb(error.__traceback__)):
+        from partyctl.cli.output import unwritten
+
+        return unwritten(error)
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        from partyctl_base.paths import PathError
+
+        return PathError("the current directory was removed", fix="Change to one that is there")
+    return None
 
 
 def _colourless() -> bool:

@@ -13,6 +13,7 @@ from partyctl_actors.errors import ConformanceError, SessionError
 from partyctl_actors.participants.interface import Participant, Player, Seat
 from partyctl_actors.protocol.role import Role
 from partyctl_actors.runs.reports import line_of
+from partyctl_base.errors import text_of
 from partyctl_base.looping import may_be_pressed
 
 T = TypeVar("T")
@@ -28,7 +29,7 @@ def contained(error: BaseException) -> BaseException:
         raise error
     if not isinstance(error, (SystemExit, KeyboardInterrupt)):
         return error
-    said = f": {error}" if str(error) else ""
+    said = f": {text}" if (text := text_of(error)) else ""
     replaced = SessionError(
         "Code of a run asked for the end of the whole process",
         why=f"it raised {type(error).__name__}{said}",

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from types import FrameType
 
 from partyctl_actors.runs.messages import Failed
-from partyctl_base.errors import PartyError
+from partyctl_base.errors import PartyError, text_of
 
 # A report must fit into a letter whatever the exception holds.
 _LONGEST = 20_000
@@ -24,7 +24,7 @@ _INSTALLED = tuple(f"{sysconfig.get_path(name)}/" for name in ("stdlib", "platst
 def report(error: BaseException, turn: int) -> Failed:
     """What a conductor in another process gets to know of `error`."""
     name = type(error).__name__
-    text = _text(error)
+    text = text_of(error)[:_LONGEST]
     if not isinstance(error, PartyError):
         return Failed(turn, name, text, "", "", "", "", line_of(error))
     what, where, why, fix = (str(part)[:_LONGEST] for part in (error.what, error.where, error.why, error.fix))
@@ -47,11 +47,3 @@ def own_line(frames: Iterable[tuple[FrameType, int]]) -> str:
         if package not in _OURS and not file.startswith(("<", *_INSTALLED)):
             return f"{file[-_PATH_LONGEST:]}:{line}, in {frame.f_code.co_name}"
     return ""
-
-
-def _text(error: BaseException) -> str:
-    try:
-        return str(error)[:_LONGEST]
-    # The exception is somebody else's, and so is its __str__.
-    except Exception:
-        return "(its text cannot be read)"
