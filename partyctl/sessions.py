@@ -184,7 +184,7 @@ class TurnView:
         turn_id: its id.
         state: answered, interrupted, failed, lost (in flight: its outcome is unknown), not started, or under way.
         prompt: what was asked.
-        text: the answer; why it failed.
+        text: the answer. why: if there is none, why not.
         conversation: where it ran.
         continuity: what became of the conversation.
         structured: the answer as data, where there is one. cost_usd, duration_ms: what it took, as far as known.
@@ -199,6 +199,7 @@ class TurnView:
     structured: object = None
     cost_usd: float | None = None
     duration_ms: int | None = None
+    why: str = ""
 
     @property
     def is_open(self) -> bool:
@@ -207,9 +208,9 @@ class TurnView:
 
     def document(self) -> Map:
         """For --json."""
-        answered = self.state in ("answered", "interrupted")
+        has_answer = self.state in ("answered", "interrupted") and not self.why
         told: Map = {"turn": self.turn_id, "state": self.state, "prompt": self.prompt}
-        told |= {"answer": self.text if answered else None, "why": None if answered else self.text or None}
+        told |= {"answer": self.text if has_answer else None, "why": self.why or None}
         told |= {"conversation": self.conversation, "continuity": self.continuity, "structured": self.structured}
         return told | {"cost_usd": self.cost_usd, "duration_ms": self.duration_ms}
 
@@ -227,7 +228,8 @@ def turn_view(row: TurnRow, under_way: str | None) -> TurnView:
     if isinstance(failed, dict):
         lost = {True: "lost", False: "not started", None: "failed"}[failed.get("in_flight")]
         cancelled = failed.get("type") == "TurnCancelledError"
-        return TurnView(row.turn_id, "interrupted" if cancelled else lost, prompt, str(failed.get("message", "")))
+        why = str(failed.get("message", ""))
+        return TurnView(row.turn_id, "interrupted" if cancelled else lost, prompt, why=why)
     if isinstance(finished, dict):
         try:
             return finished_view(prompt, cast(Turn, _TURN.decode(finished)))
@@ -290,7 +292,7 @@ def standing(
     if last.continuity == "replaced":
         return Standing("degraded", f"turn {last.turn_id} was answered in a fresh conversation")
     if last.state in ("failed", "not started"):
-        first, *_ = last.text.splitlines() or [""]
+        first, *_ = last.why.splitlines() or [""]
         return Standing("failed", first)
     return Standing("idle")
 

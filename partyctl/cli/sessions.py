@@ -90,7 +90,7 @@ def turns(name: str, as_json: bool, file: Path | None, party: str | None) -> int
     if as_json:
         emit_json({"schema_version": SCHEMA_VERSION, "session": name, "turns": [each.document() for each in found]})
     elif found:
-        rows = [(each.turn_id, each.state, short(each.prompt), short(each.text)) for each in found]
+        rows = [(each.turn_id, each.state, short(each.prompt), short(each.text or each.why)) for each in found]
         emit_table(("TURN", "STATE", "PROMPT", "ANSWER"), rows)
     else:
         say(f"session {name} was asked nothing yet")

@@ -189,9 +189,7 @@ class HeldSession:
         if view.state in ("answered", "interrupted"):
             self._tell(follower, {"event": "ended", **view.document(), "session": self.about.name})
         else:
-            self._tell(
-                follower, {"event": "failed", "error": view.text or f"turn {turn_id} is {view.state}", "code": 1}
-            )
+            self._tell(follower, {"event": "failed", "error": view.why or f"turn {turn_id} is {view.state}", "code": 1})
 
     def interrupt(self, turn_id: str | None) -> str:
         """End the turn that runs; which that is.

@@ -6,7 +6,7 @@ from partyctl.config_schema import Listen, PartyConfig, Restarts, is_party_name,
 from partyctl.errors import ConfigError
 from partyctl_actors.errors import ProtocolError
 from partyctl_actors.protocol.role import Role
-from partyctl_plugins.contract import ApprovalPolicy, NativePermissions, TransportKind
+from partyctl_plugins.contract import ApprovalPolicy, NativePermissions, RetryPolicy, TransportKind
 
 SOURCE = Path("/work-place/party.toml")
 
@@ -209,3 +209,30 @@ def test_a_role_is_named_as_the_protocol_allows(name: str) -> None:
             read(f'[roles]\n"{name}" = {{ human = "desk" }}'.replace("\t", "\\t"))
     else:
         assert name in read(f'[roles]\n"{name}" = {{ human = "desk" }}').roles
+
+
+def test_retries_and_the_release_of_idle_workers_are_read() -> None:
+    assert read(f"[roles.W]\n{AGENT}").roles["W"].retry is None
+    role = read(f"[roles.W]\n{AGENT}retry = {{ delays = [] }}\nidle_release_after = 0.5\n").roles["W"]
+    assert (role.retry, role.idle_release_after) == (RetryPolicy(()), 0.5)
+    role = read(f'[roles.W]\n{AGENT}retry = {{ after_tool = "fail", retire_after_stalled = 2 }}\n').roles["W"]
+    assert role.retry == RetryPolicy(after_tool="fail", retire_after_stalled=2)
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("retry = { delays = 3 }", "must be an array"),
+        ('retry = { delays = ["3"] }', "must hold numbers only, not a string"),
+        ("retry = { delays = [true] }", "must hold numbers only, not true or false"),
+        ("retry = { delays = [-1] }", "0 or more, not -1"),
+        ("retry = { delays = [inf] }", "0 or more, not inf"),
+        ('retry = { after_tool = "maybe" }', "unknown value 'maybe'"),
+        ("retry = { retire_after_stalled = 0 }", "must be 1 or more"),
+        ("retry = { dealys = [1] }", "Did you mean 'delays'"),
+        ("idle_release_after = 0", "more than 0"),
+        ('idle_release_after = "1"', "must be a number"),
+    ],
+)
+def test_what_is_wrong_about_retries_is_told(line: str, told: str) -> None:
+    assert told in complaint(f"[roles.W]\n{AGENT}{line}\n")
