@@ -21,6 +21,8 @@ from partyctl_actors.participants.conformity import Checked
 from partyctl_actors.participants.interface import Player
 from partyctl_actors.protocol import Protocol, Role
 from partyctl_actors.remote import Deputy, Served
+from partyctl_actors.runs.session import refuse_inside_loop
+from partyctl_base.looping import run_loop
 from partyctl_broker.endpoint import ipc_path
 from partyctl_broker.errors import AddressTaken, BusError, BusTimeout, HelloRefused, KeyRefused
 from partyctl_broker.keys import decode_z85
@@ -106,7 +108,7 @@ class Remote:
         peer: the name of the key of the process that serves the role; or an address, if it serves at another.
         url: the broker, as `partyctl key add` prints it.
         key: the caller's own key, `NAME:SECRET`; it may claim `run/*`.
-        patience: seconds the role may be away while it is asked something.
+        patience: seconds the role may be away while it is asked something, from when that is known: docs/remote.md.
 
     Raises:
         KeyRefused: the key is none.
@@ -165,12 +167,8 @@ def serve(
         ConformanceError: the participant cannot play the role of `protocol`.
         RuntimeError: an event loop is running here; await `aserve`.
     """
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        asyncio.run(aserve(role, participant, url=url, key=key, protocol=protocol, at=at))
-        return
-    raise RuntimeError("serve() blocks, and an event loop is running here; await aserve() instead")
+    refuse_inside_loop("serve", "aserve")
+    run_loop(aserve(role, participant, url=url, key=key, protocol=protocol, at=at))
 
 
 async def aserve(
@@ -220,8 +218,7 @@ async def _serve_once(served: Served, access: Access, address: str) -> None:
                     raise
                 await asyncio.sleep(RETRY / 10)
         _log.info("%s is served at %s", served.role, address)
-        await served.over
-        _log.warning("%s is not served: the broker is gone", served.role)
+        _log.warning("%s is not served: %s", served.role, await served.over or "the broker is gone")
     finally:
         await served.close()
         await bus.close()

@@ -72,6 +72,7 @@ class ZmqBus:
         self._leaving: dict[str, asyncio.Future[None]] = {}
         self._flushing = self._heard = self._up = False
         self._closed = ""
+        self._refusal = ""
         self._hello = 0
         self._first: asyncio.Future[None] = self._loop.create_future()
         self._timers = Timers()
@@ -299,6 +300,7 @@ class ZmqBus:
                 self._abandon(address)
         if correlation == self._hello and not self._up:
             self._up = True
+            self._refusal = ""
             self._timers.cancel("patience")
             resolve(self._first)
             self._roads.up(welcome.life)
@@ -314,6 +316,7 @@ class ZmqBus:
         if not self._first.done():
             self._first.set_exception(error)
         elif not self._up:
+            self._refusal = nack.why
             if correlation == self._hello:
                 self._timers.set("hello", RETRY, self._introduce)
         else:
@@ -334,6 +337,8 @@ class ZmqBus:
         self._heard = False
 
     def _on_lost(self) -> None:
+        if self._closed:
+            return  # a link that was refused says so a little later, and by then nobody dials any more
         self._timers.cancel("hello")
         self._link = None
         self._heard = self._flushing = False
@@ -341,11 +346,15 @@ class ZmqBus:
         self._roads.down()
         if self._up:
             self._up = False
-            why = f"no broker answered for {self._patience:g} s"
-            self._timers.set("patience", self._patience, lambda: self._give_up(why))
+            self._timers.set("patience", self._patience, self._lose_patience)
             self._exchange.link_lost("the broker is gone")
         # Not at once: what killed this link may kill the next one as fast as we can make it.
         self._timers.set("dial", 0.02, self._dial)
+
+    def _lose_patience(self) -> None:
+        seconds = f"{self._patience:g} s"
+        refused = f"the broker refused this peer for {seconds}: {self._refusal}"
+        self._give_up(refused if self._refusal else f"no broker answered for {seconds}")
 
     def _give_up(self, why: str) -> None:
         if self._closed:

@@ -9,8 +9,9 @@ Rules
    answer was under way when the process died is asked once more.
 3. An answer counts if it answers the question that is asked now; its fields and label are checked here, then by the
    role actor here, then by the conductor.
-4. A question that nobody has joined to answer within `patience` seconds fails the role; so does a link to the broker
-   that cannot be had for that long, and at once one that is refused.
+4. A question that nobody is there to answer for `patience` seconds fails the role, whether the role or the broker is
+   away; counted from the question, or from when it was known that who had joined is gone. A link that is refused fails
+   it at once.
 5. When the run ends the role is told so, and not waited for; when it is stopped the role is told and has to confirm.
 """
 
@@ -84,7 +85,9 @@ class Deputy(BasePlayer):
         self._question: _Question | None = None
         self._joined = False
         self._failure: Exception | None = None
-        self._why = "nobody has joined yet"
+        self._why = "the broker has not answered yet"
+        self._away_since = 0.0
+        self._timer: asyncio.TimerHandle | None = None
         self._mailbox: Mailbox | None = None
         self._invited = 0
         self._stopped: asyncio.Event | None = None
@@ -120,6 +123,7 @@ class Deputy(BasePlayer):
         else:
             self._keep()
             self._tell()
+            self._be_patient()
         return question.answer
 
     async def cancel(self, reason: str) -> None:
@@ -135,6 +139,8 @@ class Deputy(BasePlayer):
     async def close(self) -> None:
         """See `Player.close`."""
         self._is_over = True
+        if self._timer is not None:
+            self._timer.cancel()
         keeper = self._keeper
         if self._joined and self._mailbox is not None:
             self._tell()
@@ -171,6 +177,7 @@ class Deputy(BasePlayer):
                 async with self._connect() as bus:
                     self._lost = ""
                     self._mailbox = await bus.open(deputy_address(self._seat.run_id, self._seat.role), self)
+                    self._why = "it was invited and has not joined yet"
                     wait = RETRY_FIRST
                     try:
                         await self._invite_and_tell(self._mailbox)
@@ -182,7 +189,6 @@ class Deputy(BasePlayer):
                 self._fail(error)
             except BusError as error:
                 self._absent(str(error))
-                self._lose_patience()
                 self._is_leaving = False
                 await asyncio.sleep(wait)
                 wait = min(2 * wait, RETRY_LAST)
@@ -207,7 +213,6 @@ class Deputy(BasePlayer):
                 if not self._invited:
                     await asyncio.sleep(wait)
                     wait = min(2 * wait, RETRY_LAST)
-                self._lose_patience()
 
     async def _hear_news(self) -> None:
         with contextlib.suppress(TimeoutError):
@@ -317,17 +322,25 @@ class Deputy(BasePlayer):
     def _absent(self, why: str) -> None:
         """Nobody plays the role now; invite again."""
         self._why = why
-        self._joined = False
+        if self._joined:
+            self._away_since = asyncio.get_running_loop().time()
+            self._joined = False
+            self._be_patient()
         self._invited = 0
         if self._stopped is not None:
             self._stopped.set()
         self._news.set()
 
-    def _lose_patience(self) -> None:
-        question = self._question
-        if question is None or self._joined or question.answer.done():
-            return
-        if asyncio.get_running_loop().time() - question.since >= self._patience:
+    def _be_patient(self) -> None:
+        """See to it that the question does not wait too long for somebody to answer it."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._question is not None and not self._is_over:
+            end = max(self._question.since, self._away_since) + self._patience
+            self._timer = asyncio.get_running_loop().call_at(end, self._lose_patience, self._question)
+
+    def _lose_patience(self, question: _Question) -> None:
+        if question is self._question and not self._joined and not question.answer.done():
             self._fail(
                 SessionError(
                     f"{self._seat.role} is not served",

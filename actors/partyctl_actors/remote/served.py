@@ -20,6 +20,7 @@ from partyctl_actors.protocol.role import Role
 from partyctl_actors.remote.invitation import INVITING, Invitation
 from partyctl_actors.runs import messages
 from partyctl_actors.runs.addresses import conductor_address, deputy_address, role_address
+from partyctl_actors.runs.contained import bound, contained
 from partyctl_actors.runs.reports import report
 from partyctl_actors.runs.role_actor import RoleActor
 from partyctl_broker.errors import BusError
@@ -41,7 +42,7 @@ class Served:
         workers: where worker processes come from.
 
     Attributes:
-        over: resolved when the mailbox is closed for good.
+        over: resolved when the mailbox is closed for good, with the reason.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class Served:
     ) -> None:
         self.role = role
         self.mailbox: Mailbox | None = None
-        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.over: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._participant = participant
         self._protocol = protocol
         self._workers = workers
@@ -94,7 +95,8 @@ class Served:
             self._begin(letter.source, Invitation.decode(letter.payload))
         # Whatever goes wrong is the business of this run alone: a protocol that cannot be loaded, a participant's own
         # code when it is bound.
-        except Exception as error:
+        except BaseException as raised:
+            error = contained(raised)
             _log.warning("%s cannot play in %s: %s", self.role, letter.source, error)
             self._send(letter.source, messages.encode(report(error, 0)))
 
@@ -109,7 +111,7 @@ class Served:
             if mine or source == address:
                 play.lose(why)
         if mine and not self.over.done():
-            self.over.set_result(None)
+            self.over.set_result(why)
 
     def link_lost(self, why: str) -> None:
         """See `Receiver`. Nothing said is lost by it."""
@@ -130,7 +132,7 @@ class Served:
         seat = Seat(invitation.run, self.role, protocol, self._workers)
         side = _Side(invitation.run, self.role, lambda payload: self._send(source, payload))
         view = protocol.view(self.role)
-        player = self._participant.bind(seat)
+        player = bound(self._participant, seat)
         actor = RoleActor(_Road(side), invitation.run, self.role, protocol, player, meter=seat.meter, view=view)
         before = self._plays.get(source)
         if before is not None:

@@ -94,7 +94,7 @@ class Session:
             RuntimeError: an event loop is running here; await `arun`.
         """
         self._check_complete("run()")
-        _refuse_inside_loop("run", "arun")
+        refuse_inside_loop("run", "arun")
         return run_loop(self.arun())
 
     async def arun(self) -> Transcript:
@@ -114,7 +114,7 @@ class Session:
         """
         cast = self._with_caller(role, opening, "ask()")
         check_expected(self.protocol, role, expect, where="ask()")
-        _refuse_inside_loop("ask", "aask")
+        refuse_inside_loop("ask", "aask")
         return run_loop(self._answer(cast, role, expect))
 
     async def aask(self, role: Role, opening: Message, *, expect: type[M]) -> M:
@@ -213,7 +213,8 @@ def is_run_id(value: object) -> bool:
     return isinstance(value, str) and value != "" and not any(c in "/*\0" or c.isspace() for c in value)
 
 
-def _refuse_inside_loop(name: str, instead: str) -> None:
+def refuse_inside_loop(name: str, instead: str) -> None:
+    """Raise a RuntimeError that names `instead`, if an event loop is running here."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

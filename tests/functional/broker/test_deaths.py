@@ -270,6 +270,25 @@ class TestBroker:
 
         run(story())
 
+    def test_a_bus_that_is_refused_when_it_comes_back_says_so_when_it_gives_up(self, broker, connections, recorder):
+        async def story():
+            unheard = []
+            asyncio.get_running_loop().set_exception_handler(lambda _, context: unheard.append(context))
+            async with connections(broker.endpoint) as connect:
+                a = recorder()
+                sender = await (await connect(patience=0.5)).open("run/a", a)
+                broker.kill()
+                await a.wait("link_lost")
+                broker.control.close()
+                broker.start(principals=False)
+                assert "refused this peer for 0.5 s" in str((await a.wait("gone"))[0][2])
+                with pytest.raises(BusClosed, match="refused this peer"):
+                    sender.send("run/b", b"x")
+                await asyncio.sleep(0.5)  # a link that was refused says so late
+            assert not unheard
+
+        run(story())
+
     def test_a_burst_just_before_the_end_still_leaves(self, broker, connections, recorder):
         async def story():
             async with connections(broker.endpoint) as connect:

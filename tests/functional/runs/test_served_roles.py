@@ -185,12 +185,48 @@ def test_a_role_that_is_served_already_is_not_served_again(scene: Scene) -> None
 
     with pytest.raises(ap.ProtocolMismatch):
         asyncio.run(test())
-    with pytest.raises(AddressTaken):
+    with pytest.raises(AddressTaken) as caught:
         ap.serve(A, Passing(1), url=scene.broker.endpoint, key=scene.key("A"))
+    assert caught.value.__context__ is None
 
 
 def remote(scene: Scene) -> ap.Remote:
     return ap.Remote("A", url=scene.broker.endpoint, key=scene.key("caller"))
+
+
+def test_a_key_that_is_taken_back_in_a_turn_is_told_as_what_it_is(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    unheard: list[dict[str, object]] = []
+
+    async def test() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: unheard.append(context))
+        serving = asyncio.ensure_future(
+            ap.aserve(A, Passing(3, str(scene.log("A")), 3600), url=scene.broker.endpoint, key=scene.key("A"))
+        )
+        cast = {role: remote(scene) if role == A else Passing(3) for role in RING}
+        running = asyncio.ensure_future(ap.Session(ring, cast).arun())
+        await scene.until_asked("A", 1)
+        scene.broker.tell(t="forget", name="A")
+        with pytest.raises(HelloRefused):
+            await serving
+        scene.broker.tell(t="forget", name="caller")
+        with pytest.raises(HelloRefused):
+            await running
+        await asyncio.sleep(0.5)
+
+    asyncio.run(test())
+    assert "A is not served: the host no longer vouches for A" in caplog.text
+    assert not unheard
+
+
+def test_patience_ends_a_run_whose_broker_is_away(scene: Scene) -> None:
+    scene.broker.kill()
+    far = ap.Remote("A", url=scene.broker.endpoint, key=scene.key("caller"), patience=1)
+    began = time.monotonic()
+    with pytest.raises(ap.SessionError, match="nobody joined within 1 s: the broker has not answered yet"):
+        ap.Session(ring, {role: far if role == A else Passing(1) for role in RING}).run()
+    assert time.monotonic() - began < 4
 
 
 def test_serve_blocks_and_says_so_inside_a_loop(scene: Scene) -> None:

@@ -185,9 +185,43 @@ def test_a_run_waits_for_who_is_not_there_yet_and_no_longer_than_it_may() -> Non
         began = asyncio.get_running_loop().time()
         with pytest.raises(SessionError, match=r"B is not served.*session/b.*within 30 s"):
             await start(lonely).result()
-        assert 30 <= asyncio.get_running_loop().time() - began < 33
+        assert asyncio.get_running_loop().time() - began == pytest.approx(30)
 
     jumping(test())
+
+
+def test_patience_begins_anew_when_who_had_joined_is_gone() -> None:
+    async def test() -> None:
+        world = World(patience=30.0)
+        hanging = Asked(hang=1)
+        await world.serve(Function(hanging))
+        run = start(world)
+        await hanging.reached.wait()
+        await asyncio.sleep(3600)
+        await world.die()
+        await asyncio.sleep(20)
+        await world.serve(Function(Asked()))
+        assert said(await run.result()) == SAID
+
+    jumping(test())
+
+
+def test_a_broker_that_is_never_there_ends_the_question_when_patience_does() -> None:
+    async def test() -> None:
+        world = World(patience=3.0)
+        world.connect = never  # type: ignore[method-assign]
+        began = asyncio.get_running_loop().time()
+        with pytest.raises(SessionError, match="within 3 s: the broker has not answered yet"):
+            await start(world).result()
+        assert asyncio.get_running_loop().time() - began == pytest.approx(3.0, abs=0.1)
+
+    jumping(test())
+
+
+@contextlib.asynccontextmanager
+async def never() -> AsyncIterator[Bus]:
+    await asyncio.sleep(3600)
+    yield LocalBus()
 
 
 def test_a_broker_that_is_away_is_come_back_to_and_one_that_refuses_is_not() -> None:
