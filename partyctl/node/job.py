@@ -15,11 +15,13 @@ from partyctl.maps import Map, pack
 from partyctl.node.code import CodeHost
 from partyctl.people import Asking
 from partyctl.running import event_map
+from partyctl_actors.errors import SessionError
 from partyctl_actors.journals import Record
 from partyctl_actors.participants import Seat, WorkerSource
 from partyctl_actors.participants.provider import ProviderPlayer
 from partyctl_actors.protocol import Protocol, Role, load
 from partyctl_actors.runs import Allowance, Conductor, Delivered, RoleActor, TurnGranted
+from partyctl_actors.runs.verdict import Ending
 from partyctl_broker.errors import BusError
 from partyctl_broker.port import Bus, Mailbox
 
@@ -28,6 +30,10 @@ PLAN_LIMIT = 30.0
 
 END_LIMIT = 5.0
 """Seconds role actors may take to end after the conductor has."""
+
+
+LOST_LIMIT = 5.0
+"""Seconds until it must be known how the process ended whose roles are gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +165,13 @@ class Job:
             if not conducting.done():
                 hosting.result()  # raises what went wrong with the roles there; most runs go on when they have ended
             return len(await conducting)
+        except SessionError:
+            if conductor.verdict is not None and conductor.verdict.ending is Ending.LOST:
+                # If it is the process of the roles that is gone, how it ended says more than that they are.
+                await asyncio.wait((hosting,), timeout=LOST_LIMIT)
+                if hosting.done():
+                    hosting.result()
+            raise
         finally:
             conducting.cancel()
             await asyncio.wait((conducting, *playing), timeout=END_LIMIT)
