@@ -13,13 +13,17 @@ COMPLETE = "complete"
 """The ending of a run that came to the end of its protocol."""
 
 
-def recorded(party: str) -> SqliteJournal:
+def recorded(party: str, *, to_write: bool = True) -> SqliteJournal:
     """The journal of a party.
+
+    Args:
+        party: its name.
+        to_write: whether records will be made or gone on with; reading them makes nothing.
 
     Raises:
         PathError, JournalError: its directory cannot be used.
     """
-    return SqliteJournal(state_directory(party) / "runs")
+    return SqliteJournal(state_directory(party) / "runs", make=to_write)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from partyctl.cli.options import chosen_party, party_options
 from partyctl.cli.output import emit, emit_json, emit_table, printable, say
 from partyctl.cli.run import show_json, show_text, until_signalled
 from partyctl.config import check_enforceable, load
-from partyctl.errors import ProgramError
+from partyctl.errors import ExitCode, ProgramError, exit_code, told
 from partyctl.logbook import timestamp
 from partyctl.maps import Map
 
@@ -42,22 +42,25 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 @party_options
 def show_all(as_json: bool, file: Path | None, party: str | None) -> int:
-    """List the recorded runs, the one that changed last first.
+    """List the recorded runs, the one that changed last first. One that cannot be read is named on stderr.
 
-    Exit codes: 0; 1 a record cannot be read; 7 party.toml or the state directory cannot be used.
+    Exit codes: 0; 1 a record cannot be read, the others are listed; 7 party.toml or the state directory cannot be used.
     """
     from partyctl.recorded import recorded
 
     chosen = chosen_party(file, party)
-    kept = recorded(chosen).runs()
+    kept, unread = recorded(chosen, to_write=False).survey()
     if as_json:
-        emit_json({"schema_version": SCHEMA_VERSION, "party": chosen, "runs": [document(each) for each in kept]})
+        runs, errors = [document(each) for each in kept], [told(error) for error in unread]
+        emit_json({"schema_version": SCHEMA_VERSION, "party": chosen, "runs": runs, "unread": errors})
     elif kept:
         rows = [(each.run, state(each), str(each.decisions), timestamp(each.changed), target(each)) for each in kept]
         emit_table(("RUN", "STATE", "DECISIONS", "CHANGED", "SESSION"), rows)
-    else:
+    elif not unread:
         say(f'party "{chosen}" has no recorded runs')
-    return 0
+    for error in unread:
+        say(f"error: {told(error)}")
+    return exit_code(unread[0]) if unread else ExitCode.OK
 
 
 @command.command()
@@ -71,7 +74,7 @@ def show(run: str, as_json: bool, file: Path | None, party: str | None) -> int:
     """
     from partyctl.recorded import recorded
 
-    kept, decisions = recorded(chosen_party(file, party)).read(run)
+    kept, decisions = recorded(chosen_party(file, party), to_write=False).read(run)
     if as_json:
         said: list[object] = [decision_document(each) for each in decisions]
         emit_json({"schema_version": SCHEMA_VERSION, **document(kept), "said": said})
@@ -100,7 +103,7 @@ def resume(run: str, as_json: bool, file: Path | None, party: str | None) -> int
     from partyctl.running import run_here
 
     chosen = chosen_party(file, party)
-    origin = Origin.read(recorded(chosen).read(run)[0].about)
+    origin = Origin.read(recorded(chosen, to_write=False).read(run)[0].about)
     if not origin.file:
         raise ProgramError(
             "the record does not say where its session is",
@@ -154,7 +157,7 @@ def export(run: str, file: Path | None, party: str | None) -> int:
     from partyctl.recorded import recorded
     from partyctl_actors.journals.lines import decision_line, ending_line, head_line
 
-    kept, decisions = recorded(chosen_party(file, party)).read(run)
+    kept, decisions = recorded(chosen_party(file, party), to_write=False).read(run)
     lines = [head_line(kept.run, kept.protocol, kept.about), *map(decision_line, decisions)]
     if kept.ending:
         lines.append(ending_line(kept.ending))
@@ -168,7 +171,10 @@ def _go_to(directory: str) -> None:
         os.chdir(directory or ".")
     except OSError as error:
         raise ProgramError(
-            "the directory where the run was is not there", where=directory, why=error.strerror or str(error)
+            "the directory where the run was is not there",
+            where=directory,
+            why=error.strerror or str(error),
+            fix="Make it again, or resume the run in Python: Session(..., journal=..., id=...)",
         ) from error
 
 

@@ -10,7 +10,7 @@ from partyctl_actors.errors import JournalError
 from partyctl_actors.journals import refusals
 
 
-def directory_of(path: str | os.PathLike[str], journal: str) -> Path:
+def directory_of(path: str | os.PathLike[str], journal: str, *, make: bool = True) -> Path:
     """The directory at `path`, made if missing, 0700.
 
     One that is there is left as it is: it may be anybody's, such as /tmp, so nothing is tightened.
@@ -18,6 +18,7 @@ def directory_of(path: str | os.PathLike[str], journal: str) -> Path:
     Args:
         path: where; "" is refused, because it would be wherever the process happens to be.
         journal: the name of what keeps records there, for the refusal.
+        make: whether it is made; without, a missing one holds no records.
 
     Raises:
         JournalError: it cannot be made, is a file, or others can write in it.
@@ -26,7 +27,10 @@ def directory_of(path: str | os.PathLike[str], journal: str) -> Path:
         raise JournalError("A journal needs a directory", why='"" is none', fix='Name one; "." is the current one')
     directory = Path(path)
     try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if make:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        elif not directory.exists():
+            return directory
         status = directory.stat()
     except (OSError, ValueError) as error:
         raise refusals.unmade(directory, error, f"Give {journal} a directory that it can make or write in") from error

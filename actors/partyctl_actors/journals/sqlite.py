@@ -36,9 +36,10 @@ class SqliteJournal(Archive):
     record is open, a lock of the kernel keeps others out; it goes with the process. Usable from any thread.
 
     Args:
-        directory: where the databases are; made if missing. Files are readable by their owner alone.
+        directory: where the databases are. Files are readable by their owner alone.
         connect: opens a database, for tests that want to see or to fail what reaches the disk.
         now: the time of day, in seconds since 1970.
+        make: whether the directory is made if missing; who only reads need not.
 
     Raises:
         JournalError: the directory cannot be made, or others can write in it.
@@ -50,8 +51,9 @@ class SqliteJournal(Archive):
         *,
         connect: Connect = connect,
         now: Callable[[], float] = time.time,
+        make: bool = True,
     ) -> None:
-        self.path = directory_of(directory, "SqliteJournal")
+        self.path = directory_of(directory, "SqliteJournal", make=make)
         files = [self.path / f"runs-{number:02}.sqlite" for number in range(SHARDS)]
         self._commits = [Commits(Shard(file, connect, now), self._threads) for file in files]
         self._new_ids = 0

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
+import sqlite3
 from pathlib import Path
 
 import pytest
 
-from partyctl_actors.journals import JsonlJournal, SqliteJournal
+from partyctl_actors.journals import Decision, JsonlJournal, SqliteJournal
+from partyctl_actors.journals.sqlite import shard_of
 
 from .conftest import Cli
 
@@ -119,6 +122,51 @@ def test_what_cannot_be_done_is_said(story: Cli, words: tuple[str, ...], code: i
     done = story("runs", *words)
     assert (done.returncode, done.stdout) == (code, "")
     assert why in done.stderr
+
+
+@pytest.mark.parametrize("verb", ["show", "resume", "export"])
+def test_a_name_that_is_no_text_is_refused_as_that(partyctl: Cli, verb: str) -> None:
+    done = partyctl("runs", verb, "\udcff\udcfe")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "This cannot be the id of a run" in done.stderr
+    assert "damaged" not in done.stderr
+
+
+def test_an_unknown_run_is_refused_with_what_to_do(partyctl: Cli) -> None:
+    assert "See which there are, with `partyctl runs list`" in partyctl("runs", "show", "nope").stderr
+
+
+def test_a_database_that_lost_its_records_hides_no_other_and_nothing_is_asked_again(story: Cli) -> None:
+    journal = SqliteJournal(story.home / "state" / "partyctl" / "default" / "runs")
+    other = next(run for run in (f"run-{n}" for n in range(400)) if shard_of(run) != shard_of("story"))
+    journal.open(other, "p").append(Decision(1, "A", "B", "Ping", b"\x80", 0))
+    file = journal.path / f"runs-{shard_of('story'):02}.sqlite"
+    file.write_bytes(b"")
+    done = story("runs", "list")
+    assert done.returncode == 1
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["RUN", other]
+    assert f"partyctl: error: A record is damaged ({file}): it is empty" in done.stderr
+    document = json.loads(story("runs", "list", "--json").stdout)
+    assert [run["run"] for run in document["runs"]] == [other]
+    assert [str(file) in text for text in document["unread"]] == [True]
+    for words in (("runs", "resume", "story"), ("run", "story.py")):
+        refused = story(*words)
+        assert refused.returncode == 1
+        assert "it is empty, and a record was begun in it" in refused.stderr
+    assert (story.home / "asked").read_text() == "Writer\n"
+
+
+@pytest.mark.parametrize("about", ['{"file": "x', "[1,2]", '{"file": 7}'])
+def test_damage_beside_a_run_is_told_and_not_raised(story: Cli, about: str) -> None:
+    directory = story.home / "state" / "partyctl" / "default" / "runs"
+    file = directory / f"runs-{shard_of('story'):02}.sqlite"
+    with contextlib.closing(sqlite3.connect(file)) as direct, direct:
+        direct.execute("UPDATE runs SET about = ?", (about,))
+    for words in (("list",), ("show", "story"), ("resume", "story"), ("export", "story")):
+        done = story("runs", *words)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert f"A record is damaged ({file}, run story)" in done.stderr
+        assert "Traceback" not in done.stderr
 
 
 def test_a_changed_protocol_is_refused(story: Cli) -> None:
