@@ -333,12 +333,14 @@ class Database:
             raise self._lost(f"what {self._lock_file.name} notes of it cannot be read: {error}") from None
 
     def _is_begun(self, least: int | None) -> bool:
+        # In this order: whoever makes a database writes its first page before there is a log.
+        has_log = _size(_beside(self.file, "-wal")) > 0
         if _size(self.file):
             # Whoever makes a database may die before its first page counts; then the next one rolls that back.
             return least is not None or not _size(_beside(self.file, "-journal"))
-        if least is not None or _size(_beside(self.file, "-wal")):
+        if least is not None or has_log:
             state = "is empty" if self.file.exists() else "is missing"
-            raise self._lost(f"it {state}, and a record was begun in it")
+            raise self._lost(f"it {state}, and a record was begun in it", has_log=has_log)
         return False
 
     def _is_whole(self, connection: Connection, least: int | None) -> bool:
@@ -358,15 +360,17 @@ class Database:
             raise self._lost(f"it holds {count} commits, and at least {least} were made; its log is cut or damaged")
         return True
 
-    def _lost(self, why: str) -> JournalError:
-        return refusals.lost(self.file, why, self._lock_file)
+    def _lost(self, why: str, *, has_log: bool = False) -> JournalError:
+        """`has_log`: a log without its database, which SQLite would delete."""
+        return refusals.lost(self.file, why, [self._lock_file, *([_beside(self.file, "-wal")] if has_log else [])])
 
     def _unopened(self, error: Exception) -> JournalError:
         if isinstance(error, JournalError):
             return error
         if cause_of(error, self.file).is_machine:
             return refusals.unusable(str(self.file), error)
-        return refusals.foreign(str(self.file), f"{type(error).__name__}: {error}")
+        refuse = refusals.foreign if self._noted() is None else refusals.damaged
+        return refuse(str(self.file), f"{type(error).__name__}: {error}")
 
 
 def _beside(file: Path, suffix: str) -> Path:

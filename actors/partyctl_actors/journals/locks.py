@@ -24,6 +24,7 @@ _FLOCK = "hhqqi4x"
 
 _NOTE = struct.Struct("<8sQI")
 _NOTE_MARK = b"partyctl"
+_LOOKS = 4
 
 MUTEX_LIMIT = 10.0
 """Seconds to wait for another process that writes."""
@@ -115,19 +116,19 @@ def noted(path: Path) -> int | None:
         OSError: it cannot be read.
         ValueError: it holds something else.
     """
-    try:
-        with path.open("rb") as file:
-            data = file.read(_NOTE.size + 1)
-    except FileNotFoundError:
-        return None
-    if not data.strip(b"\0"):
-        return None
-    if len(data) != _NOTE.size:
-        raise ValueError("it is no note of ours")
-    mark, count, check = _NOTE.unpack(data)
-    if mark != _NOTE_MARK or check != crc32(data[:-4]):
-        raise ValueError("it does not have the checksum it was written with")
-    return int(count)
+    # The kernel lets a reader see half of what is being written; a second look then sees the rest.
+    for _ in range(_LOOKS):
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        if not data.strip(b"\0"):
+            return None
+        if len(data) == _NOTE.size:
+            mark, count, check = _NOTE.unpack(data)
+            if mark == _NOTE_MARK and check == crc32(data[:-4]):
+                return int(count)
+    raise ValueError("it does not have the form and the checksum it was written with")
 
 
 def place_of(run_id: str, epoch: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from partyctl_actors.errors import JournalError, ProtocolMismatch
@@ -101,13 +102,13 @@ def damaged(
     return JournalError("A record is damaged", where=place, why=why, fix=fix)
 
 
-def lost(file: Path, why: str, lock: Path) -> JournalError:
-    """A database holds less than what was acknowledged."""
+def lost(file: Path, why: str, beside: Sequence[Path]) -> JournalError:
+    """A database holds less than what was acknowledged, as the files beside it tell."""
     return damaged(
         str(file),
         why,
-        f"Restore the file from a copy; or, while nothing uses it, remove {lock.name} to go on with what is left: "
-        "what is lost is asked for again",
+        f"Restore the file from a copy; or, while nothing uses it, remove {' and '.join(each.name for each in beside)} "
+        "to go on with what is left: what is lost is asked for again",
     )
 
 

@@ -148,7 +148,7 @@ def emptied(file: Path) -> None:
     [
         (emptied, "it is empty, and a record was begun"),
         (Path.unlink, "it is missing, and a record was begun"),
-        (lambda file: file.write_bytes(b"\0" * 8192), "not a database|no tables"),
+        (lambda file: file.write_bytes(b"\0" * 8192), "not a database"),
         (lambda file: file.write_bytes(file.read_bytes()[:4096]), "malformed"),
     ],
 )
@@ -157,7 +157,7 @@ def test_a_database_that_lost_its_records_is_no_new_one(journal: SqliteJournal, 
     damage(file)
     before = file.read_bytes() if file.exists() else None
     for use in (lambda: journal.read("r"), lambda: journal.open("r", "p"), journal.runs):
-        with pytest.raises(JournalError, match=rf"(?s)\({file}.*({why})"):
+        with pytest.raises(JournalError, match=rf"(?s)is damaged \({file}.*({why})"):
             use()
     assert (file.read_bytes() if file.exists() else None) == before
 
@@ -174,6 +174,21 @@ def test_what_is_left_can_be_gone_on_with_as_the_refusal_says(journal: SqliteJou
     record.append(SAID[0])
     record.close()
     assert fresh.read("r")[0].decisions == 1
+
+
+def test_a_log_whose_database_is_empty_is_kept(killed: Path) -> None:
+    file = file_of(killed)
+    log = Path(f"{file}-wal")
+    whole = log.read_bytes()
+    emptied(file)
+    file.with_suffix(".lock").unlink()
+    for use in (lambda: SqliteJournal(killed).read("r"), lambda: SqliteJournal(killed).open("r", "p")):
+        with pytest.raises(JournalError, match=f"remove {file.stem}.lock and {log.name} to go on"):
+            use()
+    assert log.read_bytes() == whole
+    log.unlink()
+    file.with_suffix(".lock").unlink()
+    SqliteJournal(killed).open("r", "p").close()
 
 
 def test_the_making_of_a_database_that_was_cut_short_is_begun_anew(tmp_path: Path) -> None:
