@@ -27,7 +27,7 @@ from partyctl.config_schema import (
 )
 from partyctl.errors import ConfigError
 from partyctl_base.errors import PartyError
-from partyctl_base.paths import config_directory
+from partyctl_base.paths import config_directory, open_regular
 
 __all__ = [
     "DEFAULT_PARTY",
@@ -77,7 +77,9 @@ def find(file: Path | None = None, *, environ: Mapping[str, str] = os.environ) -
         environ: the environment.
     """
     asked = ("--file", FILE_VARIABLE)
-    return next((path for who, path in candidates(file, environ=environ) if who in asked or path.exists()), None)
+    return next(
+        (path for who, path in candidates(file, environ=environ) if who in asked or os.path.lexists(path)), None
+    )
 
 
 def load(file: Path | None = None, *, resolve: Resolve | None = None) -> PartyConfig:
@@ -162,7 +164,7 @@ def _confinement_fault(setting: str | None, where: str) -> PartyError | None:
 
 def _read(source: Path) -> str:
     try:
-        with source.open("rb") as stream:
+        with open_regular(source) as stream:
             data = stream.read(FILE_MAX + 1)
     except OSError as error:
         fix = f"Name another file with --file or {FILE_VARIABLE}"

@@ -14,6 +14,9 @@ from partyctl.errors import ConfigError
 
 T = TypeVar("T")
 
+COUNT_MAX = 2**63 - 1
+"""The largest integer of TOML."""
+
 _KINDS: dict[type, str] = {
     dict: "a table",
     list: "an array",
@@ -99,11 +102,14 @@ class Table:
         """True or false."""
         return self._typed(key, bool)
 
-    def count(self, key: str, *, least: int = 1) -> int | None:
-        """A whole number, `least` or more."""
+    def count(self, key: str, *, least: int = 1, most: int = COUNT_MAX) -> int | None:
+        """A whole number from `least` to `most`."""
         value = self._typed(key, int)
         if value is not None and value < least:
             self.complain(key, f"must be {least} or more, not {value}")
+            return None
+        if value is not None and value > most:
+            self.complain(key, f"must be {most} or less")
             return None
         return value
 

@@ -25,6 +25,8 @@ Confinement: TypeAlias = str | Mapping[str, object]
 Resolve: TypeAlias = Callable[[str], object]
 """Finds a provider by name among installed distributions; raises a `PartyError` if there is none."""
 
+NODES_MAX: Final = 1024
+
 NAME_RULE: Final = "Use at most 64 letters, digits and . _ -, with no dot first"
 
 ROLE_KEYS: Final = (
@@ -154,7 +156,7 @@ def examine(text: str, source: Path, resolve: Resolve) -> tuple[PartyConfig, lis
     name, nodes = DEFAULT_PARTY, None
     if party := root.table("party"):
         party.only("name", "nodes")
-        name, nodes = _name(party), party.count("nodes")
+        name, nodes = _name(party), party.count("nodes", most=NODES_MAX)
     defaults = Defaults()
     if table := root.table("defaults"):
         table.only("confinement")

@@ -1,6 +1,7 @@
 """The user's file: imported, and asked for the session that `partyctl run FILE[:name]` is to run."""
 
 import hashlib
+import os
 import sys
 import traceback
 from pathlib import Path
@@ -12,21 +13,31 @@ from partyctl.errors import ProgramError
 from partyctl.session import Session
 from partyctl_actors.protocol import Protocol
 from partyctl_base.errors import text_of
+from partyctl_base.paths import open_regular
 
 
 def split_target(target: str) -> tuple[Path, str | None]:
     """`FILE` or `FILE:name` as a path and a name.
 
     Raises:
-        ProgramError: there is no such file, or it is a directory.
+        ProgramError: there is no such file, or it is no regular file.
     """
     path, colon, name = target.rpartition(":")
     if not colon or not name.isidentifier() or Path(target).is_file():
         path, name = target, ""
     file = Path(path)
-    if not file.is_file():
-        what = "this is a directory, and no file" if path and file.is_dir() else "there is no such file"
-        raise ProgramError(what, where=path, fix="Give the path of a file that is there, or FILE:NAME")
+    try:
+        # An empty text is the current directory to Path.
+        os.stat(path)
+        open_regular(file).close()
+    except FileNotFoundError:
+        fix = "Give the path of a file that is there, or FILE:NAME"
+        raise ProgramError("there is no such file", where=path, fix=fix) from None
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise ProgramError(
+            "the file cannot be read", where=path, why=why, fix="Give the path of a Python file"
+        ) from None
     return file.resolve(), name or None
 
 
@@ -98,7 +109,8 @@ def import_program(path: Path, *, expected: str | None = None) -> ModuleType:
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        with open_regular(path) as file:
+            return file.read()
     except OSError as error:
         raise ProgramError("the file cannot be read", where=str(path), why=error.strerror or str(error)) from error
 

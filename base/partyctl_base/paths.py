@@ -1,9 +1,11 @@
 """Where files live: the XDG directories, private to their owner, and paths short enough for a socket."""
 
+import errno
 import os
 import stat
 import tempfile
 from pathlib import Path
+from typing import BinaryIO
 
 from partyctl_base.errors import PartyError
 
@@ -24,7 +26,7 @@ def runtime_directory(party: str) -> Path:
     """The directory of `party`'s sockets and locks, made if missing, 0700 and ours.
 
     Raises:
-        PathError: it belongs to another user, is a link, is open to others or cannot be made.
+        PathError: it belongs to another user, is a link, can be written by others or cannot be made.
     """
     override = os.environ.get(RUNTIME_VARIABLE)
     base = os.environ.get("XDG_RUNTIME_DIR")
@@ -79,6 +81,23 @@ def socket_path(directory: Path, name: str) -> Path:
     return path
 
 
+def open_regular(path: Path) -> BinaryIO:
+    """Open a regular file to read it. Anything else is not waited for: a FIFO would be, without end.
+
+    Raises:
+        OSError: it cannot be opened, or is of another kind, which `strerror` says.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
+    if kind != stat.S_IFREG:
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, f"It is {_KINDS.get(kind, 'a special file')}, not a regular file", str(path))
+    return open(descriptor, "rb")
+
+
+_KINDS = {stat.S_IFDIR: "a directory", stat.S_IFIFO: "a FIFO", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
+
+
 def _private(path: Path) -> Path:
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -98,6 +117,14 @@ def _private(path: Path) -> Path:
             where=str(path),
             why=f"uid {status.st_uid}",
             fix=f"Set {RUNTIME_VARIABLE} to a directory of your own",
+        )
+    if status.st_mode & 0o022:
+        # What is in it may be anybody's, and it may be a place for everybody, such as /tmp.
+        raise PathError(
+            "a private directory can be written by others",
+            where=str(path),
+            why=f"its mode is {stat.S_IMODE(status.st_mode):04o}",
+            fix=f"Name a directory of your own, or look what is in this one and close it with: chmod 700 {path}",
         )
     if status.st_mode & 0o077:
         try:

@@ -21,6 +21,7 @@ from partyctl.cli.detach import Detached, follow, reporting
 from partyctl.cli.options import Seconds, party_options
 from partyctl.cli.output import say
 from partyctl.config import PartyConfig, check_enforceable, load
+from partyctl.config_schema import NODES_MAX
 from partyctl.config_text import runs_as
 from partyctl.control import await_owner, connect, owner
 from partyctl.errors import AlreadyRunning
@@ -34,7 +35,7 @@ _ATTEMPTS = 3
 @click.option("-d", "--detach", is_flag=True, help="Go on in the background.")
 @click.option("--wait", is_flag=True, help="Detach, and return when the party is ready.")
 @click.option("--wait-timeout", type=Seconds(), default=60.0, show_default=True, help="Seconds for --wait.")
-@click.option("--nodes", type=click.IntRange(1, 1024), help="Number of node processes; wins over the file.")
+@click.option("--nodes", type=click.IntRange(1, NODES_MAX), help="Number of node processes; wins over the file.")
 @click.option("--ok-if-running", is_flag=True, help="A party that already runs, as file and options ask, is a success.")
 @click.option("--report-fd", type=int, hidden=True, help="Where a detached host reports to its starter.")
 def command(

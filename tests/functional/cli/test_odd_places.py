@@ -1,5 +1,6 @@
 """Outputs, directories and files that are not what a command expects: an error that says so, never a traceback."""
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -91,3 +92,32 @@ def test_an_error_at_import_whose_text_cannot_be_read_is_told_by_its_class(party
     done = partyctl("run", str(program))
     assert done.returncode == 7
     assert done.stderr.startswith(f"partyctl: error: the file could not be imported ({program}:5): Mute: ")
+
+
+@pytest.mark.parametrize("words", [["config", "check", "odd"], ["up", "-f", "odd"], ["run", "odd"]])
+@pytest.mark.parametrize(
+    ("kind", "why"), [("fifo", "It is a FIFO"), ("directory", "It is a directory"), ("loop", "symbolic links")]
+)
+def test_what_is_no_regular_file_is_refused_as_what_it_is(partyctl: Cli, words: list[str], kind: str, why: str) -> None:
+    odd = partyctl.home / "odd"
+    if kind == "fifo":
+        os.mkfifo(odd)
+    elif kind == "directory":
+        odd.mkdir()
+    else:
+        odd.symlink_to(odd)
+    done = partyctl(*words, timeout=20)
+    assert (done.returncode, why in done.stderr) == (7, True), done.stderr
+
+
+def test_a_party_file_that_is_a_link_to_itself_is_not_taken_for_none(partyctl: Cli) -> None:
+    (partyctl.home / "party.toml").symlink_to("party.toml")
+    done = partyctl("config", "check")
+    assert (done.returncode, "symbolic links" in done.stderr) == (7, True), done.stderr
+
+
+def test_nodes_have_one_bound_in_the_file_and_on_the_command_line(partyctl: Cli) -> None:
+    (partyctl.home / "party.toml").write_text("[party]\nnodes = 99999999999999999999999\n")
+    done = partyctl("config", "check")
+    assert (done.returncode, "nodes" in done.stderr, "must be 1024 or less" in done.stderr) == (7, True, True)
+    assert partyctl("up", "--nodes", "1025").returncode == 2

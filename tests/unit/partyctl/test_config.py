@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from partyctl.config import PartyConfig, candidates, check_enforceable, faults, find, load, party_name, values
+from partyctl.config import FILE_MAX, PartyConfig, candidates, check_enforceable, faults, find, load, party_name, values
 from partyctl.errors import ConfigError, exit_code
 from partyctl_confinement.errors import ConfinementRefused
 
@@ -61,12 +61,18 @@ def test_a_file_asked_for_must_exist(places: Path) -> None:
 
 
 def test_a_directory_is_no_file(places: Path) -> None:
-    with pytest.raises(ConfigError, match="Is a directory"):
+    with pytest.raises(ConfigError, match="It is a directory"):
         load(places)
 
 
-def test_an_endless_file_ends() -> None:
+def test_a_file_that_is_too_large_is_refused(places: Path) -> None:
+    (places / "large.toml").write_bytes(b"#" * (FILE_MAX + 1))
     with pytest.raises(ConfigError, match="too large"):
+        load(places / "large.toml")
+
+
+def test_an_endless_file_is_not_read() -> None:
+    with pytest.raises(ConfigError, match="It is a device"):
         load(Path("/dev/zero"))
 
 

@@ -55,7 +55,7 @@ def test_what_is_no_file_is_said(target: str) -> None:
 
 @pytest.mark.parametrize("target", [".", "/"])
 def test_a_directory_is_told_from_what_is_not_there(target: str) -> None:
-    with pytest.raises(ProgramError, match="this is a directory"):
+    with pytest.raises(ProgramError, match="It is a directory"):
         split_target(target)
 
 

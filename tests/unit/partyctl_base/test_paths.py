@@ -1,8 +1,9 @@
+import os
 from pathlib import Path
 
 import pytest
 
-from partyctl_base.paths import PathError, runtime_directory, socket_path, state_directory
+from partyctl_base.paths import PathError, open_regular, runtime_directory, socket_path, state_directory
 
 
 def test_the_runtime_directory_is_made_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,6 +34,40 @@ def test_a_directory_open_to_others_is_closed_to_them(tmp_path: Path, monkeypatc
     monkeypatch.setenv("PARTYCTL_RUNTIME_DIR", str(tmp_path / "run"))
     runtime_directory("p")
     assert (tmp_path / "run").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o702])
+def test_a_directory_that_others_can_write_is_refused_and_left_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int
+) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    run.chmod(mode)
+    monkeypatch.setenv("PARTYCTL_RUNTIME_DIR", str(run))
+    with pytest.raises(PathError, match=rf"can be written by others \({run}\): its mode is 0{mode:o}"):
+        runtime_directory("p")
+    assert run.stat().st_mode & 0o777 == mode
+
+
+def test_a_link_in_place_of_a_partys_directory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PARTYCTL_RUNTIME_DIR", str(tmp_path / "run"))
+    runtime_directory("other")
+    (tmp_path / "run" / "p").symlink_to(tmp_path)
+    with pytest.raises(PathError, match="not a real directory"):
+        runtime_directory("p")
+
+
+def test_only_a_regular_file_is_opened_and_nothing_is_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    (tmp_path / "file").write_text("x")
+    with open_regular(tmp_path / "file") as file:
+        assert file.read() == b"x"
+    for name, why in {"fifo": "a FIFO", ".": "a directory", "loop": "symbolic links", "none": "No such file"}.items():
+        with pytest.raises(OSError, match=why):
+            open_regular(tmp_path / name)
+    with pytest.raises(OSError, match="a device"):
+        open_regular(Path("/dev/null"))
 
 
 def test_a_socket_path_over_107_bytes_says_how_long_it_is_and_what_to_do(tmp_path: Path) -> None:
