@@ -133,6 +133,7 @@ def _worker(worker: Map, seen: Map) -> Map:
         "name": worker["name"],
         "role": labels.get("role"),
         "run": labels.get("run"),
+        "session": labels.get("session"),
         "provider": labels.get("provider"),
         "pid": worker["pid"],
         "state": seen.get("state", "starting"),

@@ -60,7 +60,7 @@ class Heir:
         self._agent: Agent | None = None
         self._logs = TurnLogs(directory / "turns")
         self._threads: list[threading.Thread] = []
-        self._dead: list[HiredEngine] = []
+        self._dead: list[tuple[AgentSession, HiredEngine]] = []
 
     def begin(self, *turns: Steps, retry: RetryPolicy | None = None) -> None:
         options = {"script": [*turns], "state": "position"}
@@ -94,7 +94,7 @@ class Heir:
             os.kill(self.pids[-1], signal.SIGKILL)
             wait_until(lambda: not is_alive(self.pids[-1]), 20, "the worker is dead")
         self.profile = self.engine.profile
-        self._dead.append(self.engine)
+        self._dead.append((self.session, self.engine))
         self._open(log)
 
     def _close_descriptors(self, client: LauncherClient) -> None:
@@ -106,8 +106,9 @@ class Heir:
 
     def close(self) -> None:
         self.session.close()
-        for dead in self._dead:
-            dead.close()  # what the kernel does of itself
+        for session, engine in self._dead:  # what the kernel does of itself
+            session.interrupt()
+            engine.close()
         for thread in self._threads:
             thread.join(20)
         self._logs.close()

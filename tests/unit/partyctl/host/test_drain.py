@@ -20,6 +20,13 @@ def test_a_silent_node_is_not_taken_for_one_without_runs() -> None:
     assert drain is not None
 
 
+def test_turns_of_agent_sessions_are_waited_for_and_counted() -> None:
+    drain, lines = Drain(10.0, 10.0).step(Survey(sessions=("essay",)), 0.0)
+    assert (drain is not None, lines) == (True, ["waiting for a turn of session essay"])
+    over, lines = Drain(10.0, 7.0).step(Survey(sessions=("essay", "other")), 10.0)
+    assert (over, lines[-1]) == (None, "cut off after 7 s: 0 runs, and 2 turns of agent sessions")
+
+
 def test_at_its_deadline_a_drain_says_what_it_cuts_off() -> None:
     drain, lines = Drain(10.0, 7.0).step(Survey(("run-1",), ("node/1",)), 10.0)
     assert drain is None

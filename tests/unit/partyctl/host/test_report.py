@@ -56,6 +56,15 @@ def test_a_sound_party_is_shown_with_all_its_parts(runtime: Path) -> None:
     assert found == Survey(("run-1", "run-1"))
 
 
+def test_sessions_are_shown_with_their_node_and_only_a_turn_is_waited_for(runtime: Path) -> None:
+    held: list[object] = [{"session": "essay", "state": "busy"}, {"session": "poem", "state": "waiting"}]
+    answers = {**ANSWERS, "status": {"runs": [], "workers": [], "sessions": held}}
+    document, found, _ = seen(runtime, FakeChildren(answers=answers))
+    told = [(each["session"], each["node"]) for each in document["sessions"]]  # type: ignore[attr-defined]
+    assert told == [("essay", "node/0"), ("poem", "node/0"), ("essay", "node/1"), ("poem", "node/1")]
+    assert found == Survey(sessions=("essay", "essay"))
+
+
 def test_parts_that_do_not_answer_are_shown_so_within_two_seconds(runtime: Path) -> None:
     document, found, took = seen(runtime, FakeChildren())
     parts = [document["broker"], document["launcher"], *document["nodes"]]  # type: ignore[misc]
