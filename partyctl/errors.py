@@ -276,8 +276,13 @@ EXIT_CODES: dict[str, ExitCode] = {
 
 
 def told(error: BaseException) -> str:
-    """An error and its notes, as a person reads it; an error that is not ours with its class."""
+    """An error and its notes, as a person reads it; an error that is not ours with its class.
+
+    Further lines of the error itself are set in, so that each note is seen to be one.
+    """
     text = str(error) if isinstance(error, PartyError) else f"{type(error).__name__}: {text_of(error)}"
+    if not isinstance(error, RunFailed):  # that one was told before
+        text = text.rstrip().replace("\n", "\n  ")
     return "\n".join([text, *getattr(error, "__notes__", [])])
 
 

@@ -157,8 +157,14 @@ class Detached:
 
 
 @contextlib.contextmanager
-def reporting(fd: int) -> Iterator[None]:
-    """In the detached host: tell the starter at the other end of the pipe `fd` why the host ends, if it fails."""
+def reporting(fd: int | None) -> Iterator[None]:
+    """In the detached host: tell the starter at the other end of the pipe `fd` why the host ends, if it fails.
+
+    It is told of all that can go wrong, from the reading of the configuration on. None: there is no starter.
+    """
+    if fd is None:
+        yield
+        return
     # The host's children must not keep the starter waiting for the end of its pipe, and a starter that has left must
     # not fail the host: as long as we can read the pipe ourselves, no write to it fails for want of a reader.
     os.set_inheritable(fd, False)

@@ -49,32 +49,26 @@ def command(
     report_fd: int | None,
 ) -> int:
     """Start a party; see the module's text, which is the manual page."""
-    config = load(file)
-    config = replace(config, name=party or config.name, nodes=nodes or config.nodes)
-    try:
-        if (running := owner(config.name)) is not None:
-            raise AlreadyRunning(config.name, running)
-        check_enforceable(config)
-        if detach or wait:
-            return _detached(config, wait_timeout if wait else None)
-        return _foreground(config, report_fd)
-    except AlreadyRunning as error:
-        if report_fd is not None or not ok_if_running:
-            raise
-        with connect(config.name) as control:
-            if not runs_as(control.config, config):
-                raise AlreadyRunning(config.name, error.owner, differs=True) from None
-        say(f'party "{config.name}" is already running{f" (pid {error.pid})" if error.pid else ""}')
-        if wait:
-            follow(config.name, wait_timeout)
-        return 0
-
-
-def _foreground(config: PartyConfig, report_fd: int | None) -> int:
-    if report_fd is None:
-        return _serve(config, None)
     with reporting(report_fd):
-        return _serve(config, report_fd)
+        config = load(file)
+        config = replace(config, name=party or config.name, nodes=nodes or config.nodes)
+        try:
+            if (running := owner(config.name)) is not None:
+                raise AlreadyRunning(config.name, running)
+            check_enforceable(config)
+            if detach or wait:
+                return _detached(config, wait_timeout if wait else None)
+            return _serve(config, report_fd)
+        except AlreadyRunning as error:
+            if report_fd is not None or not ok_if_running:
+                raise
+            with connect(config.name) as control:
+                if not runs_as(control.config, config):
+                    raise AlreadyRunning(config.name, error.owner, differs=True) from None
+            say(f'party "{config.name}" is already running{f" (pid {error.pid})" if error.pid else ""}')
+            if wait:
+                follow(config.name, wait_timeout)
+            return 0
 
 
 def _serve(config: PartyConfig, ready_fd: int | None) -> int:

@@ -116,6 +116,25 @@ def test_of_twenty_at_once_one_runs_and_nineteen_name_it(partyctl: Cli) -> None:
             starter.communicate()
 
 
+def test_a_host_that_comes_too_late_tells_its_starter_so(partyctl: Cli) -> None:
+    assert partyctl("up", "-d", "--wait", "--nodes", "1").returncode == 0
+    pid = json.loads(partyctl("status", "--json").stdout)["pid"]
+    report, theirs = os.pipe()
+    try:
+        late = subprocess.run(
+            partyctl.command("up", "--report-fd", str(theirs)), env=partyctl.environment, cwd=partyctl.home,
+            pass_fds=(theirs,), capture_output=True, timeout=60, check=False,
+        )  # fmt: skip
+        told = os.read(report, 4096)
+        assert late.returncode == 5
+        assert told.startswith(b"!")
+        assert json.loads(told[1:])["owner"] == pid
+    finally:
+        os.close(report)
+        os.close(theirs)
+        partyctl("down", "--now")
+
+
 def test_what_a_crash_leaves_does_not_stop_a_start(partyctl: Cli) -> None:
     assert partyctl("up", "-d", "--wait", "--nodes", "1").returncode == 0
     pids = processes(partyctl)

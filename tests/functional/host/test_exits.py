@@ -25,6 +25,9 @@ def test_with_a_party_up_the_other_run_of_the_file_goes_on(party: Party, program
         assert re.search(r"raised by A, run \S+, step 1", failed.stderr), failed.stderr
     failed = party.run("run", f"{program}:bind")
     assert re.search(r"raised by B in bind\(\), run \S+, at .*exits.py:\d+, in bind", failed.stderr), failed.stderr
+    # Its further line is set in, so that the note is seen to be one.
+    assert failed.stderr.splitlines()[-2] == "  of an error"
+    assert "Traceback" not in failed.stderr
     (party.root / "go").touch()
     out, err = other.communicate(timeout=30)
     assert (other.returncode, 'Word(text="went on")' in out) == (0, True), err
