@@ -155,13 +155,10 @@ def export(run: str, file: Path | None, party: str | None) -> int:
     Exit codes: 0; 1 there is no such record, or it cannot be read; 7 party.toml or the state directory cannot be used.
     """
     from partyctl.recorded import recorded
-    from partyctl_actors.journals.lines import decision_line, ending_line, head_line
+    from partyctl_actors.journals.lines import whole
 
     kept, decisions = recorded(chosen_party(file, party), to_write=False).read(run)
-    lines = [head_line(kept.run, kept.protocol, kept.about), *map(decision_line, decisions)]
-    if kept.ending:
-        lines.append(ending_line(kept.ending))
-    for line in lines:
+    for line in whole(kept.run, kept.protocol, decisions, kept.about, kept.ending):
         emit(line.decode("ascii").rstrip("\n"))
     return 0
 

@@ -88,9 +88,7 @@ class JsonlJournal(Archive):
         """See `Archive.create`."""
         file = self._file(run_id)
         try:
-            self._make(
-                file, lines.head_line(run_id, protocol_id, about) + b"".join(map(lines.decision_line, decisions))
-            )
+            self._make(file, b"".join(lines.whole(run_id, protocol_id, decisions, about)))
         except FileExistsError:
             raise refusals.exists(run_id) from None
         except (OSError, ValueError) as error:
@@ -128,7 +126,7 @@ class JsonlJournal(Archive):
             os.fsync(fd)
         except OSError as error:
             raise refusals.unkept(str(file), error) from error
-        return _JsonlRecord(fd, file, run_id, contents.decisions)
+        return _JsonlRecord(fd, file, run_id, contents)
 
     def _file(self, run_id: str) -> Path:
         # An id may hold anything a file's name may not; quoting also keeps it in this directory.
@@ -143,24 +141,27 @@ class JsonlJournal(Archive):
 
 
 class _JsonlRecord:
-    def __init__(self, fd: int, file: Path, run_id: str, decisions: list[Decision]) -> None:
+    def __init__(self, fd: int, file: Path, run_id: str, contents: lines.Contents) -> None:
         self._fd: int | None = fd
         self._file = file
         self._run_id = run_id
-        self._decisions = decisions
+        self._decisions = contents.decisions
+        self._last = contents.last
         self._broken = False
 
     def append(self, decision: Decision) -> None:
         if self._fd is None or self._broken:
             raise refusals.closed(self._run_id)
         try:
-            _write(self._fd, lines.decision_line(decision))
+            line = lines.decision_line(decision, self._last)
+            _write(self._fd, line)
             os.fdatasync(self._fd)
         except (OSError, ValueError) as error:
             # Whether it was written is not known, and after a failed sync a second one would promise too much.
             self._broken = True
             raise refusals.unkept(str(self._file), error) from error
         self._decisions.append(decision)
+        self._last = line
 
     def decisions(self) -> Sequence[Decision]:
         return tuple(self._decisions)
@@ -172,7 +173,7 @@ class _JsonlRecord:
         try:
             if ending and not self._broken:
                 # Not synced: nothing depends on it.
-                _write(fd, lines.ending_line(ending))
+                _write(fd, lines.ending_line(ending, self._last))
         except OSError as error:
             _log.warning("How run %s ended could not be written to %s: %s", self._run_id, self._file, error)
         finally:

@@ -5,7 +5,8 @@
     {"ending":"complete","crc":"..."}
 
 A line is ASCII: whatever a text holds is escaped, so only our own line feeds end a line. `crc` is the CRC-32 of all
-that stands before it in its line. `fields` are the fields of the message; if JSON cannot give back the very bytes that
+that stands before it in its line, begun with the `crc` of the line before: so a line that is missing, or stands
+elsewhere, is damage too. `fields` are the fields of the message; if JSON cannot give back the very bytes that
 were recorded, they stand under `packed` in base64.
 
 A line that was not written whole lacks its end, or holds NULs where a disk lost a block. The last line of a record may
@@ -18,7 +19,7 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 from zlib import crc32
 
@@ -51,6 +52,7 @@ class Contents(NamedTuple):
         decisions: all that were written whole.
         ending: how the run ended.
         sound: the number of bytes up to the end of the last whole line.
+        last: that line; empty if there is none.
     """
 
     run: str
@@ -59,6 +61,17 @@ class Contents(NamedTuple):
     decisions: list[Decision]
     ending: str
     sound: int
+    last: bytes
+
+
+def whole(
+    run: str, protocol: str, decisions: Iterable[Decision] = (), about: Mapping[str, str] = NOTHING, ending: str = ""
+) -> list[bytes]:
+    """The lines of a record."""
+    made = [head_line(run, protocol, about)]
+    for decision in decisions:
+        made.append(decision_line(decision, made[-1]))
+    return [*made, ending_line(ending, made[-1])] if ending else made
 
 
 def head_line(run: str, protocol: str, about: Mapping[str, str] = NOTHING) -> bytes:
@@ -66,18 +79,18 @@ def head_line(run: str, protocol: str, about: Mapping[str, str] = NOTHING) -> by
     return _sealed({"partyctl": VERSION, "run": run, "protocol": protocol, "about": dict(about)})
 
 
-def decision_line(decision: Decision) -> bytes:
-    """The line of one decision."""
+def decision_line(decision: Decision, after: bytes) -> bytes:
+    """The line of one decision, to stand after the line `after`."""
     turn, sender, receiver, label, payload, tokens = decision
     body: dict[str, object] = {"turn": turn, "sender": sender, "receiver": receiver, "label": label}
     fields = _readable(payload)
     body |= {"packed": base64.b64encode(payload).decode()} if fields is None else {"fields": fields}
-    return _sealed(body | {"tokens": tokens})
+    return _sealed(body | {"tokens": tokens}, after)
 
 
-def ending_line(ending: str) -> bytes:
-    """The line that says how the run ended."""
-    return _sealed({"ending": ending})
+def ending_line(ending: str, after: bytes) -> bytes:
+    """The line that says how the run ended, to stand after the line `after`."""
+    return _sealed({"ending": ending}, after)
 
 
 def read(data: bytes) -> Contents:
@@ -96,11 +109,11 @@ def read(data: bytes) -> Contents:
     if not torn and lines and b"\0" in lines[-1]:
         torn = lines.pop() + b"\n"
     if not lines:
-        return Contents("", "", NOTHING, [], "", 0)
-    head = _opened(lines[0], 1)
+        return Contents("", "", NOTHING, [], "", 0, b"")
+    head = _opened(lines[0], 1, b"")
     decisions, ending = [], ""
     for number, line in enumerate(lines[1:], 2):
-        body = _opened(line, number)
+        body = _opened(line, number, lines[number - 2])
         ending = ""
         if "ending" in body:
             ending = str(body["ending"])
@@ -108,23 +121,30 @@ def read(data: bytes) -> Contents:
             decisions.append(_decision(body, number))
     try:
         about = {str(key): str(value) for key, value in head["about"].items()}  # type: ignore[attr-defined]
-        return Contents(str(head["run"]), str(head["protocol"]), about, decisions, ending, len(data) - len(torn))
+        run, protocol = str(head["run"]), str(head["protocol"])
+        return Contents(run, protocol, about, decisions, ending, len(data) - len(torn), lines[-1])
     except (KeyError, AttributeError) as error:
         raise Damage(1, f"it is no head: {error!r}") from None
 
 
-def _sealed(body: Mapping[str, object]) -> bytes:
+def _sealed(body: Mapping[str, object], after: bytes = b"") -> bytes:
     text = json.dumps(body, separators=(",", ":"), ensure_ascii=True)[:-1].encode("ascii")
-    return b'%s,"crc":"%08x"}\n' % (text, crc32(text))
+    return b'%s,"crc":"%08x"}\n' % (text, crc32(text, _crc(after)))
 
 
-def _opened(line: bytes, number: int) -> dict[str, object]:
+def _crc(line: bytes) -> int:
+    """The checksum at the end of a line; 0 before the first."""
+    seal = _SEAL.search(line.rstrip(b"\n"))
+    return 0 if seal is None else int(seal[1], 16)
+
+
+def _opened(line: bytes, number: int, after: bytes) -> dict[str, object]:
     seal = _SEAL.search(line)
     if seal is None:
         raise Damage(number, "it has no checksum")
     text = line[: seal.start()]
-    if crc32(text) != int(seal[1], 16):
-        raise Damage(number, "it does not have the checksum it was written with")
+    if crc32(text, _crc(after)) != int(seal[1], 16):
+        raise Damage(number, "it does not have the checksum it was written with, or a line before it is gone")
     try:
         body = json.loads(text + b"}")
     except ValueError as error:

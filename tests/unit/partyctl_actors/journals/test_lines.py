@@ -26,7 +26,7 @@ DECISIONS = st.builds(Decision, st.integers(1), WORDS, WORDS, WORDS, PAYLOADS, s
 
 @given(DECISIONS)
 def test_a_decision_comes_back_as_it_was_whatever_its_text_holds(decision: Decision) -> None:
-    line = lines.decision_line(decision)
+    line = lines.decision_line(decision, HEAD)
     assert line.isascii()
     assert line.index(b"\n") == len(line) - 1
     assert len(line.decode().splitlines()) == 1
@@ -35,20 +35,29 @@ def test_a_decision_comes_back_as_it_was_whatever_its_text_holds(decision: Decis
 
 def test_a_line_can_be_read_by_anybody() -> None:
     decision = Decision(3, "A", "B", "Ping", pack({"text": "a\nb\u2028c", "n": 1.0}), 5)
-    body = json.loads(lines.decision_line(decision))
+    body = json.loads(lines.decision_line(decision, HEAD))
     del body["crc"]
     fields = {"text": "a\nb\u2028c", "n": 1.0}
     assert body == {"turn": 3, "sender": "A", "receiver": "B", "label": "Ping", "fields": fields, "tokens": 5}
 
 
 def test_the_head_and_the_ending_come_back() -> None:
-    contents = lines.read(HEAD + lines.ending_line("it broke\n"))
+    contents = lines.read(HEAD + lines.ending_line("it broke\n", HEAD))
     assert contents[:5] == ("run-1", "p", {"file": "review.py"}, [], "it broke\n")
-    assert lines.read(HEAD + lines.ending_line("it broke") + SAMPLE[0]).ending == ""
+    ended = lines.whole("run-1", "p", ending="it broke")
+    assert lines.read(b"".join([*ended, lines.decision_line(SAID[0], ended[-1])])).ending == ""
 
 
-SAMPLE = [lines.decision_line(Decision(n, "A", "B", "Ping", pack({"text": "\u2028" * n}), n)) for n in (1, 2, 3)]
+SAID = [Decision(n, "A", "B", "Ping", pack({"text": "\u2028" * n}), n) for n in (1, 2, 3)]
+_, *SAMPLE = lines.whole("run-1", "p", SAID, {"file": "review.py"})
 WHOLE = HEAD + b"".join(SAMPLE)
+
+
+@pytest.mark.parametrize("order", [(1, 2), (0, 2), (1, 0, 2), (0, 0, 1, 2), (0, 2, 1)])
+def test_whole_lines_that_are_missing_or_stand_elsewhere_are_damage(order: tuple[int, ...]) -> None:
+    assert lines.read(WHOLE).decisions == SAID
+    with pytest.raises(lines.Damage, match="a line before it is gone"):
+        lines.read(HEAD + b"".join(SAMPLE[place] for place in order))
 
 
 @pytest.mark.parametrize("lost", [b"", b"\0\0\0", b"\0\0\n"])
@@ -82,7 +91,7 @@ def test_a_file_that_never_was_a_record_is_foreign(data: bytes) -> None:
 @pytest.mark.parametrize("body", [b'{"turn":1', b'{"turn":"1","tokens":0,"fields":{}', b"[1", b"{"])
 def test_a_line_that_means_nothing_is_damage_though_its_checksum_fits(body: bytes) -> None:
     with pytest.raises(lines.Damage, match="line 2"):
-        lines.read(HEAD + b'%s,"crc":"%08x"}\n' % (body, crc32(body)) + SAMPLE[0])
+        lines.read(HEAD + b'%s,"crc":"%08x"}\n' % (body, crc32(body, int(HEAD[-11:-3], 16))) + SAMPLE[0])
 
 
 def _ends() -> list[int]:
