@@ -32,8 +32,10 @@ def command(target: str, as_json: bool, file: Path | None, party: str | None) ->
     host for the workers it needs. Every decision is recorded before it is delivered: a run that ended early goes on
     with partyctl runs resume.
 
-    Ctrl-C cancels the run. Exit codes: 0 it ran to its end; 1 it failed; 4 the party's host does not answer, or is of
-    another version; 7 the file, party.toml, the protocol or the confinement is refused; 130 or 143 it was cancelled.
+    Ctrl-C, or SIGTERM, cancels the run; a second one ends it at once, and so do some seconds in which code of the run
+    lets nothing end: then it is named. Exit codes: 0 it ran to its end; 1 it failed; 4 the party's host does not answer,
+    or is of another version; 7 the file, party.toml, the protocol or the confinement is refused; 130 or 143 it was
+    cancelled.
     """
     from partyctl.program import split_target
 

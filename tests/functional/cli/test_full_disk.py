@@ -103,6 +103,21 @@ print(json.dumps({"refused": refused, "full": full, "room": room, "events": part
 """
 
 
+READ_ONLY = """
+import json, os, subprocess, sys
+from pathlib import Path
+state = Path(sys.argv[1]) / "state"
+os.umask(0o077)
+(state / "partyctl" / "default").mkdir(parents=True)
+subprocess.run(["mount", "--bind", str(state), str(state)], check=True)
+subprocess.run(["mount", "-o", "remount,bind,ro", str(state)], check=True)
+os.environ.update(PARTYCTL_RUNTIME_DIR=str(Path(sys.argv[1]) / "run"), XDG_STATE_HOME=str(state), HOME=sys.argv[1])
+command = [sys.executable, "-P", "-m", "partyctl", "up", "-d", "--wait"]
+up = subprocess.run(command, cwd=sys.argv[1], capture_output=True, text=True, timeout=40, stdin=subprocess.DEVNULL)
+print(json.dumps([up.returncode, up.stderr]))
+"""
+
+
 @pytest.fixture
 def isolated(tmp_path: Path) -> Callable[[str], Any]:
     """Runs a program that may mount; what it prints, which is JSON."""
@@ -135,6 +150,14 @@ def test_a_party_on_a_full_disk_says_so_and_recovers_when_there_is_room(isolated
     assert "! events are not kept: No space left on device" in shown
     assert told["room"] == [{"logs": None, "events": None}, 0]
     assert "dropped events: No space left on device (dropped=" in told["events"]
+
+
+def test_a_state_directory_that_is_read_only_refuses_a_detached_start(isolated: Callable[[str], Any]) -> None:
+    code, told = isolated(READ_ONLY)
+    assert code == 7
+    assert told.startswith("partyctl: error: the host's log cannot be written (")
+    assert "host.log): Read-only file system. Make room or make it writable" in told
+    assert told.count("\n") == 1
 
 
 def test_a_full_disk_costs_lines_and_tells_how_many(isolated: Callable[[str], Any]) -> None:

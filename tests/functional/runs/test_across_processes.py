@@ -87,7 +87,10 @@ def test_a_role_in_another_process_plays_its_part(broker: BrokerProcess) -> None
 def test_an_exception_over_there_arrives_with_role_type_and_text(broker: BrokerProcess) -> None:
     async def test() -> None:
         scene = Scene(broker, "fail")
-        with pytest.raises(RoleFailed, match=r"B failed \(run r, step 2\): ZeroDivisionError: over there"):
+        with pytest.raises(
+            RoleFailed,
+            match=r"B failed \(run r, step 2, at .*one_role.py:\d+, in failing\): ZeroDivisionError: over there",
+        ):
             await scene.play()
         assert scene.status == 3
 
