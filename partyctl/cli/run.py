@@ -33,9 +33,9 @@ def command(target: str, as_json: bool, file: Path | None, party: str | None) ->
     with partyctl runs resume.
 
     Ctrl-C, or SIGTERM, cancels the run; a second one ends it at once, and so do some seconds in which code of the run
-    lets nothing end: then it is named. Exit codes: 0 it ran to its end; 1 it failed; 4 the party's host does not answer,
-    or is of another version; 7 the file, party.toml, the protocol or the confinement is refused; 130 or 143 it was
-    cancelled.
+    lets nothing end: then it is named. Exit codes: 0 it ran to its end; 1 it failed; 4 the party's host does not
+    answer, or is of another version; 7 the file, party.toml, the protocol or the confinement is refused; 130 or 143 it
+    was cancelled.
     """
     from partyctl.program import split_target
 
