@@ -425,7 +425,8 @@ class AgentSession:
             self._connections[self._state.connection] = connection
         # What cannot be reached is as good as gone.
         found = Found.GONE if connection is None else self._engine.found
-        last = self._carry_out(self._step(policy_events.Restored(self._clock.monotonic(), found)))
+        cause = (self._engine.end or "nothing is known of the end of its worker") if found is Found.GONE else ""
+        last = self._carry_out(self._step(policy_events.Restored(self._clock.monotonic(), found, cause)))
         turn = self._state.turn
         if isinstance(last, Wait):
             self._left_over = [last]
@@ -434,8 +435,7 @@ class AgentSession:
         elif turn is not None and turn.phase is Phase.OPENING:
             self._left_over = [Open(turn.serial, self._state.conversation_id)]
         elif isinstance(last, Fail):
-            end = self._engine.end or "nothing is known of its end"
-            why = f"its worker is gone: {end}" if found is Found.GONE else "its worker was not asked for it"
+            why = f"its worker is gone: {cause}" if found is Found.GONE else "its worker was not asked for it"
             error = endings.raised(last, None, why)
             self._notes.failed(last.turn_id, error, self._state)
             if connection is not None and connection not in self._connections.values():

@@ -216,10 +216,11 @@ class Waited:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """Another supervisor goes on with this state."""
+    """Another supervisor goes on with this state. `cause` is what is known of the end of a worker that is gone."""
 
     at: float
     worker: Found
+    cause: str = ""
 
 
 Event: TypeAlias = (

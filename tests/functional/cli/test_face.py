@@ -160,5 +160,5 @@ def complete(partyctl: Cli, words: str, position: int) -> str:
 
 def test_verbs_are_completed_without_importing_any(partyctl: Cli) -> None:
     assert complete(partyctl, "partyctl ", 1).splitlines() == [f"plain,{verb}" for verb in VERBS]
-    assert complete(partyctl, "partyctl st", 1) == "plain,status\n"
+    assert complete(partyctl, "partyctl sta", 1) == "plain,status\n"
     assert complete(partyctl, "partyctl --v", 1) == "plain,--version\n"

@@ -108,6 +108,8 @@ def test_a_turn_that_is_lost_in_flight_is_told_and_asked_anew_by_a_person_alone(
     turn = shown["last_turn"]["turn"]
     assert (shown["state"], shown["conversation"]) == ("degraded", conversation)
     assert f"turn {turn} was lost in flight" in shown["why"]
+    [decided] = sessions.events("recovery")
+    assert (decided["fields"]["rule"], "SIGKILL" in decided["cause"]) == ("lost", True)
     resumed = json.loads(sessions.party.run("resume", "s", "--json").stdout)
     assert resumed["lost"] == [turn]
     assert [state for _, state, _ in sessions.turns()] == ["answered", "lost"]
