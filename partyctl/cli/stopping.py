@@ -54,8 +54,12 @@ class _Stopper:
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
-        """Take the signals, not by the loop: one that is held would not hear of them."""
-        before = {number: signal.signal(number, self._signalled) for number in _WORDS}
+        """Take the signals, not by the loop: one that is held would not hear of them.
+
+        One that whoever started this process has it ignore, as a shell does for jobs in the background, stays ignored.
+        """
+        wanted = [number for number in _WORDS if signal.getsignal(number) is not signal.SIG_IGN]
+        before = {number: signal.signal(number, self._signalled) for number in wanted}
         try:
             yield
         finally:
