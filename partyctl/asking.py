@@ -1,7 +1,8 @@
 """Asking a node about an agent session: one order, what is told meanwhile, and the last word.
 
 A turn that is under way goes on when its node dies: the next one takes it up. So whoever follows a turn asks the next
-node for it, for as long as a node takes to be started again.
+node for it, for as long as a node takes to be started again. An order that certainly did not arrive is sent again; one
+of which that is not known is not.
 """
 
 import asyncio
@@ -27,7 +28,13 @@ Show = Callable[[Map], None]
 
 
 class NodeGone(HostError):
-    """The node of an agent session ended while it was asked something."""
+    """The node of an agent session ended while it was asked something.
+
+    Attributes:
+        has_heard: whether the order may have arrived.
+    """
+
+    has_heard = True
 
 
 async def ask(control: Control, order: Map, show: Show) -> Map:
@@ -52,8 +59,9 @@ async def ask(control: Control, order: Map, show: Show) -> Map:
         try:
             mailbox = await bus.open(entry.address, asker)
             about: Map = {"t": "session", "run": entry.run, "session": session}
-            mailbox.send(entry.node, pack(sendable({**order, **about})))
-            return await _followed(asker, mailbox, entry, about)
+            told = sendable({**order, **about})
+            mailbox.send(entry.node, pack(told))
+            return await _followed(asker, mailbox, entry, told)
         finally:
             await bus.close()
     finally:
@@ -76,10 +84,11 @@ def _enter(control: Control, about: Map) -> Entry:
             os.close(fd)
 
 
-async def _followed(asker: "Asker", mailbox: Mailbox, entry: Entry, about: Map) -> Map:
+async def _followed(asker: "Asker", mailbox: Mailbox, entry: Entry, order: Map) -> Map:
     """Wait for the last word; when cancelled, end the turn, and wait until it has ended."""
+    about = {key: order[key] for key in ("t", "run", "session")}
     try:
-        return await _answered(asker, mailbox, entry, about)
+        return await _answered(asker, mailbox, entry, order, about)
     except asyncio.CancelledError:
         if asker.turn is not None:
             with contextlib.suppress(TimeoutError, RunFailed, HostError, BusError):
@@ -89,7 +98,7 @@ async def _followed(asker: "Asker", mailbox: Mailbox, entry: Entry, about: Map) 
         raise
 
 
-async def _answered(asker: "Asker", mailbox: Mailbox, entry: Entry, about: Map) -> Map:
+async def _answered(asker: "Asker", mailbox: Mailbox, entry: Entry, order: Map, about: Map) -> Map:
     loop = asyncio.get_running_loop()
     until: float | None = None
     while True:
@@ -97,12 +106,13 @@ async def _answered(asker: "Asker", mailbox: Mailbox, entry: Entry, about: Map) 
             return await asyncio.shield(asker.over)
         except NodeGone as gone:
             until = until or loop.time() + NODE_LIMIT
-            if asker.turn is None or loop.time() >= until:
+            if (asker.turn is None and gone.has_heard) or loop.time() >= until:
                 raise
             asker.again(gone)
         await asyncio.sleep(_AGAIN)
+        following = {**about, "do": "follow", "turn": asker.turn}
         with contextlib.suppress(BusError):
-            mailbox.send(entry.node, pack({**about, "do": "follow", "turn": asker.turn}))
+            mailbox.send(entry.node, pack(order if asker.turn is None else following))
 
 
 class Asker:
@@ -123,7 +133,7 @@ class Asker:
 
     def again(self, gone: NodeGone) -> None:
         """The node is asked once more."""
-        if not self._said_gone:
+        if not self._said_gone and self.turn is not None:
             self._said_gone = True
             self._show({"event": "gone", "node": self.node, "why": gone.why})
         self.over = asyncio.get_running_loop().create_future()
@@ -154,7 +164,9 @@ class Asker:
 
     def undelivered(self, letter_id: int, destination: str, why: str) -> None:
         """The order did not arrive."""
-        self._fail(NodeGone("the node of the session is not there", where=destination, why=why, fix="Try it again"))
+        gone = NodeGone("the node of the session is not there", where=destination, why=why, fix="Try it again")
+        gone.has_heard = False
+        self._fail(gone)
 
     def gone(self, address: str, unknown: tuple[int, ...], why: str) -> None:
         """The node died, or this end is closed for good."""

@@ -88,6 +88,7 @@ def test_a_node_that_is_gone_is_told_apart_from_a_broker_and_a_host_that_are() -
     ]
     errors = [heard(TURN, then=end)[1] for end in ends]
     assert [type(error) for error in errors] == [NodeGone, NodeGone, HostError, HostError]
+    assert [error.has_heard for error in errors if isinstance(error, NodeGone)] == [True, False]
     assert heard(ENDED, then=ends[0]) == ([], ENDED)
 
 
