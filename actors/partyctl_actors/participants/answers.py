@@ -7,6 +7,7 @@ import re
 
 from partyctl_actors.errors import ContentError, SelectionError
 from partyctl_actors.participants.interface import Offer
+from partyctl_actors.participants.schemas import WRAPPED
 from partyctl_actors.protocol.message import Message
 
 _FENCED = re.compile(r"```(?:json)?\s*\n(.*?)\n\s*```", re.DOTALL)
@@ -16,14 +17,22 @@ _SHOWN = 200
 """Characters of an answer that an error quotes."""
 
 
-def read(text: str, offer: Offer) -> Message:
+def read(text: str, offer: Offer, structured: object = None) -> Message:
     """The message that an answer holds.
+
+    Args:
+        text: the answer.
+        offer: what may be said now.
+        structured: what the provider made of the answer by an output schema; None if it made nothing.
 
     Raises:
         ContentError: it holds no such object, or fields that do not fit.
         SelectionError: its label is not on offer.
     """
-    answer = _object(text)
+    answer = structured if isinstance(structured, dict) else _object(text)
+    wrapped = answer.get(WRAPPED)
+    if isinstance(wrapped, dict) and len(answer) == 1:
+        answer = wrapped
     label = answer.get("label")
     kind = next((kind for kind in offer.messages if kind.label == label), None)
     if kind is None:

@@ -21,8 +21,16 @@ def told(envelopes: Iterable[Envelope]) -> str:
     )
 
 
-def form(offer: Offer) -> str:
-    """How the answer has to look: one JSON object, of one of the forms on offer."""
+def form(offer: Offer, *, by_schema: bool = False) -> str:
+    """How the answer has to look: one JSON object, of one of the forms on offer.
+
+    Args:
+        offer: what may be said now.
+        by_schema: the provider has the role's output schema, so that only the choice is left to say.
+    """
+    if by_schema:
+        labels = [json.dumps(kind.label) + (f" ({kind.intent})" if kind.intent else "") for kind in offer.messages]
+        return f"Write your message to {offer.receiver}. What you may say now, by its label: {', '.join(labels)}."
     lines = [f"Write your message to {offer.receiver}: ONLY one JSON object, nothing before or after it."]
     for kind in offer.messages:
         schema = json.dumps(_schema(kind), ensure_ascii=False, sort_keys=True)
@@ -36,9 +44,9 @@ def answer_of(message: Message) -> str:
     return json.dumps({"label": message.label, "payload": message.to_wire()}, ensure_ascii=False)
 
 
-def again(why: str, offer: Offer) -> str:
-    """What is said to an answer that could not be used."""
-    return f"That answer cannot be used: {why}\nAnswer again.\n\n{form(offer)}"
+def again(why: str, offer: Offer, *, by_schema: bool = False) -> str:
+    """What is said to an answer that could not be used; see `form`."""
+    return f"That answer cannot be used: {why}\nAnswer again.\n\n{form(offer, by_schema=by_schema)}"
 
 
 def _schema(kind: type[Message]) -> dict[str, Any]:

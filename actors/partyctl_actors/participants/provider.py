@@ -1,7 +1,8 @@
 """A role played by a provider: what the role hears becomes a prompt, the answer becomes a message.
 
-The schema of what may be said stands in the prompt, and the answer is one JSON object, so that any provider can play. A
-role of a run has one agent session. What its conversation has heard is not told again; a fresh one is told everything.
+A provider that takes output schemas is given one for the whole run; any other finds the schema of what may be said in
+each prompt. The answer is one JSON object. A role of a run has one agent session. What its conversation has heard is
+not told again; a fresh one is told everything.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from partyctl_actors.errors import ContentError, SelectionError, SessionError
 from partyctl_actors.participants import answers
 from partyctl_actors.participants.interface import Offer, Seat, WorkerSource
 from partyctl_actors.participants.prompts import again, form, told
+from partyctl_actors.participants.schemas import output_schema, sendable
 from partyctl_actors.participants.sessions import worker_plan
 from partyctl_actors.protocol.message import Message
+from partyctl_actors.protocol.projection import project
 from partyctl_actors.supervision import Supervisor, SupervisorLimits, WorkerPlan, WorkerStarted
 from partyctl_actors.supervision.agent_session import AgentSession
 from partyctl_actors.supervision.hired import HiredEngine
@@ -29,6 +32,7 @@ from partyctl_confinement.client import LauncherClient
 from partyctl_plugins.contract import (
     AgentEvent,
     ConversationSpec,
+    OutputSchema,
     RetryPolicy,
     SessionResumeError,
     Turn,
@@ -89,6 +93,7 @@ class ProviderPlayer:
         self._past: list[Envelope] = []
         self._heard: list[Envelope] = []
         self._engine: HiredEngine | None = None
+        self._schema: OutputSchema | None = None
         self._opening: asyncio.Task[AgentSession] | None = None
         self._turning: asyncio.Task[Turn] | None = None
 
@@ -106,12 +111,12 @@ class ProviderPlayer:
         for attempt in range(self._agent.repair + 1):
             result = await self._ask(session, offer, correction)
             try:
-                message = answers.read(result.text, offer)
+                message = answers.read(result.text, offer, result.structured_output)
             except (ContentError, SelectionError) as error:
                 if attempt == self._agent.repair:
                     answers.given_up(error, attempt + 1)
                     raise
-                correction = again(str(error), offer)
+                correction = again(str(error), offer, by_schema=self._schema is not None)
             else:
                 self._past += [*self._heard, Envelope(self._seat.role, offer.receiver, message)]
                 self._heard.clear()
@@ -151,6 +156,8 @@ class ProviderPlayer:
         ids = agent.ids or RandomIds()
         engine = await off_loop(lambda _: HiredEngine(grounds, self._plan, limits, RandomIds(), self._started))
         self._engine = engine
+        seat = self._seat
+        self._schema = output_schema(sendable(seat.protocol, project(seat.protocol, seat.role)), engine.profile)
         handlers = (_Watcher(self._seat.watch), *agent.event_handlers)
         return AgentSession(
             SessionParts(
@@ -174,7 +181,7 @@ class ProviderPlayer:
         return await self._run(session, f"{prompt}\n\n{correction}" if correction else prompt, pin=False)
 
     async def _run(self, session: AgentSession, prompt: str, *, pin: bool) -> TurnResult:
-        request = TurnRequest(prompt, timeout=TURN_LIMIT)
+        request = TurnRequest(prompt, timeout=TURN_LIMIT, output_schema=self._schema)
         ticket = await off_loop(lambda _: session.prepare_turn(request, pin=pin))
         self._turning = turning = asyncio.get_running_loop().create_task(session.arun(ticket))
         try:
@@ -197,7 +204,7 @@ class ProviderPlayer:
                 parts.append("Said before:\n" + told(self._past))
         if self._heard:
             parts.append("New messages:\n" + told(self._heard))
-        parts.append(form(offer))
+        parts.append(form(offer, by_schema=self._schema is not None))
         return "\n\n".join(parts)
 
     def _count(self, result: TurnResult) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -24,9 +24,11 @@ from partyctl_confinement.errors import ConfinementRefused
 from partyctl_plugins.contract import (
     ApprovalPolicy,
     NativePermissions,
+    OutputSchema,
     ProviderProfile,
     ProviderUsage,
     RetryPolicy,
+    SchemaMechanism,
     TokenUsage,
     TransportKind,
     TurnResult,
@@ -143,10 +145,17 @@ def test_envelopes_are_told_one_a_line() -> None:
 
 
 class FakeProvider:
-    """A worker that gives these answers, one a turn, and remembers its prompts. None: the turn has no end."""
+    """A worker that gives these answers, one a turn, and remembers its prompts. None: the turn has no end.
 
-    def __init__(self, *answers: str | AgentSessionError | None) -> None:
+    An answer that is a mapping is one by the output schema.
+    """
+
+    def __init__(
+        self, *answers: str | Mapping[str, object] | AgentSessionError | None, profile: ProviderProfile | None = None
+    ) -> None:
         self.answers = list(answers)
+        self.profile = profile or ProviderProfile("scripted")
+        self.schemas: list[OutputSchema | None] = []
         self.prompts: list[str] = []
         self.loads: list[Load] = []
 
@@ -156,11 +165,12 @@ class FakeProvider:
             command = decode_command(received.data)
             if isinstance(command, Load):
                 self.loads.append(command)
-                await worker.says(encode_report(Loaded(ProviderProfile("scripted"))))
+                await worker.says(encode_report(Loaded(self.profile)))
             elif isinstance(command, Open):
                 await worker.says(encode_report(Opened("c-1")))
             elif isinstance(command, Turn):
                 self.prompts.append(command.request.prompt)
+                self.schemas.append(command.request.output_schema)
                 await self._turn(worker, command.turn_id)
             else:
                 await worker.says(encode_report(Closed()))
@@ -172,7 +182,9 @@ class FakeProvider:
             await worker.says(encode_report(Failed(Phase.TURN, describe(text, None, "turn"), turn_id)))
         elif text is not None:
             usage = ProviderUsage(tokens=TokenUsage(input_tokens=3, output_tokens=2))
-            await worker.says(encode_report(Result(turn_id, TurnResult(text=text, usage=usage), "c-1")))
+            said, structured = (text, None) if isinstance(text, str) else ("", dict(text))
+            result = TurnResult(said, structured_output=structured, usage=usage)
+            await worker.says(encode_report(Result(turn_id, result, "c-1")))
 
 
 class Source:
@@ -365,3 +377,50 @@ def test_without_a_source_of_workers_a_role_says_so() -> None:
         await player.close()
 
     quietly(work())
+
+
+# --- output schemas
+
+SCHEMAS = ProviderProfile("scripted", output_schema=SchemaMechanism.INLINE_JSON)
+
+
+def test_a_provider_that_takes_schemas_gets_the_same_one_in_every_turn_and_prompts_that_say_only_the_choice() -> None:
+    provider = FakeProvider({"message": {"label": "Pong", "payload": {"text": "x"}}}, PONG, profile=SCHEMAS)
+
+    async def work(stage: Stage) -> None:
+        assert await stage.player.author(Offer(B, A, (Pong,))) == Pong("x")
+        assert await stage.player.author(OFFER) == Pong("x")
+
+    playing(provider, work)
+    first, second = provider.schemas
+    assert first is not None
+    assert first == second
+    forms = first.schema["properties"]["message"]["anyOf"]  # type: ignore[index]
+    assert [each["properties"]["label"]["enum"] for each in forms] == [["Pong"], ["Stop"]]
+    assert provider.prompts[0].endswith('What you may say now, by its label: "Pong" (A pong.).')
+    assert provider.prompts[1].endswith('What you may say now, by its label: "Pong" (A pong.), "Stop" (Enough.).')
+    assert "schema" not in "".join(provider.prompts)
+
+
+def test_what_the_schema_allows_and_the_step_does_not_is_asked_for_again() -> None:
+    stop = {"message": {"label": "Stop", "payload": {}}}
+    provider = FakeProvider(stop, {"message": {"label": "Pong", "payload": {"text": "x"}}}, profile=SCHEMAS)
+
+    async def work(stage: Stage) -> None:
+        assert await stage.player.author(Offer(B, A, (Pong,))) == Pong("x")
+        assert stage.meter.take() == 10
+
+    playing(provider, work)
+    assert "'Stop' is not on offer" in provider.prompts[1]
+    assert "PAYLOAD" not in provider.prompts[1]
+
+
+def test_a_provider_that_takes_none_finds_the_schema_in_the_prompt() -> None:
+    provider = FakeProvider(PONG)
+
+    async def work(stage: Stage) -> None:
+        await stage.player.author(OFFER)
+
+    playing(provider, work)
+    assert provider.schemas == [None]
+    assert "PAYLOAD by schema" in provider.prompts[0]
