@@ -8,7 +8,7 @@ A supervisor of an agent session may find a worker whose supervisor has died, in
 
 Every step has its own limit. The worker decides nothing; when it dies, the step under way fails with what the
 launcher's exit notice says. A limit that passes kills the worker: it did not do what it was asked, so it is not asked
-again.
+again. Time in which the supervisor itself was stopped counts for no limit; see `awake`.
 """
 
 import asyncio
@@ -18,6 +18,7 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from partyctl_actors.supervision.awake import within
 from partyctl_actors.supervision.plan import SupervisorLimits, WorkerPlan
 from partyctl_actors.supervision.policy_events import Found
 from partyctl_base.channel import ChannelClosed
@@ -300,7 +301,7 @@ class Supervisor:
         if self._turn_id is None or answer is None:
             return
         try:
-            async with asyncio.timeout(self._limits.interrupt):
+            async with within(self._limits.interrupt):
                 await self._send(records.Interrupt(self._turn_id))
                 await asyncio.wait((answer,))
         except TimeoutError:
@@ -317,7 +318,7 @@ class Supervisor:
             raise NoRunningTurnError("the turn to steer does not run", where=turn_id)
         answer = self._steers[steer_id] = asyncio.get_running_loop().create_future()
         try:
-            async with asyncio.timeout(self._limits.interrupt):
+            async with within(self._limits.interrupt):
                 await self._send(records.Steer(turn_id, steer_id, text))
                 refusal = (await answer).exception()
         except TimeoutError:
@@ -341,7 +342,7 @@ class Supervisor:
 
     async def _close(self, hired: Hired) -> None:
         try:
-            async with asyncio.timeout(self._limits.close):
+            async with within(self._limits.close):
                 await self._send(records.Close())
                 await hired.exited()
         except TimeoutError:
@@ -380,7 +381,7 @@ class Supervisor:
         command: records.Command | None = None,
     ) -> R:
         try:
-            async with asyncio.timeout(limit):
+            async with within(limit):
                 if command is not None:
                     await self._send(command)
                 report = await asyncio.shield(coming)
@@ -406,7 +407,7 @@ class Supervisor:
     async def _kill(self) -> None:
         if self._hired is not None:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._limits.kill):
+                async with within(self._limits.kill):
                     await self._hired.kill()
 
     # --- hearing it ---

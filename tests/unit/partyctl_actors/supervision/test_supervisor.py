@@ -466,3 +466,23 @@ def test_descriptors_that_a_worker_sends_are_closed() -> None:
         assert len(os.listdir("/proc/self/fd")) == before
 
     supervising(Playing(), work)
+
+
+def test_a_supervisor_that_was_stopped_for_longer_than_its_limits_kills_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The other side was stopped with it, and answers as soon as both go on."""
+
+    async def work(bench: Bench) -> None:
+        await bench.supervisor.open()
+        loop = asyncio.get_running_loop()
+        running = loop.time
+        turn = asyncio.ensure_future(bench.supervisor.turn("t-1", TurnRequest("go", timeout=30)))
+        await asyncio.sleep(1)
+        monkeypatch.setattr(loop, "time", lambda: running() + 3600)
+        await asyncio.sleep(0.5)
+        await bench.launcher.workers[0].says(encode_report(Result("t-1", TurnResult(text="done"), "c-1")))
+        assert (await turn).text == "done"
+        assert bench.supervisor.state == "idle"
+
+    supervising(Playing(turn=None), work)

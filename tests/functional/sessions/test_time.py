@@ -1,0 +1,96 @@
+"""Time, as a party sees it: everything is stopped for a while, or the wall clock jumps."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+
+import psutil
+
+from .conftest import Sessions
+
+STOPPED = 11.0
+"""Seconds; longer than the idle limit here, the patience with an interrupt, and that with a worker of nobody."""
+
+CLOCK = """\
+import time
+from pathlib import Path
+
+real, offset = time.time, Path({offset!r})
+time.time = lambda: real() + float(offset.read_text())
+"""
+
+YEAR = 365 * 86400.0
+
+
+def test_what_is_stopped_altogether_for_longer_than_any_limit_goes_on(sessions: Sessions) -> None:
+    sessions.begin(
+        [{"say": "one"}], [{"say": "thinking"}, {"think": 3}, {"say": "late"}], [{"say": "three"}],
+        role="idle_release_after = 5",
+    )  # fmt: skip
+    conversation = sessions.ask("a")["conversation"]
+    sending = sessions.sending("b")
+    host = psutil.Process(sessions.party.host_pid())
+    party = [psutil.Process(sending.pid), host, *host.children(recursive=True)]
+    before = sessions.party.status()
+    for process in party:
+        process.suspend()
+    time.sleep(STOPPED)
+    for process in reversed(party):
+        process.resume()
+    out, err = sending.communicate(timeout=30)
+    assert (sending.returncode, out) == (0, "late\n"), err
+    assert sessions.ask("c")["conversation"] == conversation
+    assert [state for _, state, _ in sessions.turns()] == ["answered"] * 3
+    assert sessions.events("recovery") == sessions.events("session_taken_up") == []
+    after = sessions.party.status()
+    for who in ("launcher", "broker"):
+        assert after[who]["pid"] == before[who]["pid"]
+    assert [node["pid"] for node in after["nodes"]] == [node["pid"] for node in before["nodes"]]
+
+
+def test_a_wall_clock_that_jumps_changes_nothing(sessions: Sessions) -> None:
+    sessions.begin(
+        [{"say": "one"}], [{"say": "thinking"}, {"think": 1.5}, {"say": "late"}], [{"fail": "transient"}],
+        [{"say": "again"}], [{"say": "five"}],
+        role="idle_release_after = 600\nretry = { delays = [4] }", up=False,
+    )  # fmt: skip
+    jump_to = clock_of(sessions)
+    sessions.party.up()
+    conversation, worker = sessions.ask("a")["conversation"], sessions.worker()
+    sending = sessions.sending("b")
+    jump_to(YEAR)
+    assert sending.communicate(timeout=20)[0] == "late\n"
+    began = time.monotonic()
+    sending = sessions.sending("c", until="waiting")
+    jump_to(-YEAR)
+    assert sending.communicate(timeout=20)[0] == "again\n"
+    assert 4 <= time.monotonic() - began < 15
+    jump_to(2 * YEAR)
+    assert sessions.ask("d")["conversation"] == conversation
+    assert sessions.worker() == worker
+    [retried] = sessions.events("recovery")
+    assert retried["fields"]["rule"] == "retry"
+    assert datetime.fromisoformat(retried["time"]).timestamp() > time.time() + YEAR / 2, "no clock jumped"
+    assert sessions.events("session_released") == []
+
+
+def clock_of(sessions: Sessions) -> Callable[[float], None]:
+    """Makes the wall clock of every process of the party one that a test can set off, in seconds."""
+    directory = Path(sessions.party.root) / "clock"
+    directory.mkdir()
+    offset = directory / "offset"
+
+    def jump_to(seconds: float) -> None:
+        other = offset.with_suffix(".new")
+        other.write_text(str(seconds))
+        os.replace(other, offset)
+
+    jump_to(0.0)
+    (directory / "sitecustomize.py").write_text(CLOCK.format(offset=str(offset)))
+    environment = sessions.party.environment
+    environment["PYTHONPATH"] = f"{directory}{os.pathsep}{environment['PYTHONPATH']}"
+    return jump_to
