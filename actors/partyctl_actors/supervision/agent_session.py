@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Self, TypeAlias
 
 from partyctl_actors.supervision import endings, policy_commands, policy_events
+from partyctl_actors.supervision.checkpoint_keys import CheckpointKey
 from partyctl_actors.supervision.engine import Connection
 from partyctl_actors.supervision.off_loop import off_loop
 from partyctl_actors.supervision.policy import SessionPolicy
@@ -65,6 +66,9 @@ class AgentSession:
         self._left_over: list[Command] = []
         found = self._notes.recover()
         begin = parts.beginning() if found is None else None
+        self._key: CheckpointKey | None = None
+        if parts.checkpoints is not None and parts.checkpoint_key is not None:
+            self._key = CheckpointKey(parts.checkpoints, parts.checkpoint_key)
         self._state = found or self._policy.begin(None if begin is None else begin.conversation_id)
         if begin is not None and begin.usage is not None and self._state.conversation_id:
             self._usage[begin.conversation_id] = begin.usage
@@ -107,9 +111,11 @@ class AgentSession:
 
         Raises:
             ContinuityError: the session holds another conversation than the expected one.
-            SessionStateError: a turn is running, or the session is closed.
+            SessionStateError: a turn is running, the session is closed, or another took its checkpoint key.
         """
         check_instance("request", request, TurnRequest)
+        if self._key is not None:
+            self._key.check()
         if expect_conversation is not None:
             check_filled("expect_conversation", expect_conversation)
         self._notice_deaths()
@@ -228,6 +234,8 @@ class AgentSession:
         self._carry_out(commands)
         if first:
             self._engine.close()
+            if self._key is not None:
+                self._key.let_go()
 
     async def arelease(self) -> None:
         """`release`, for an event loop."""
@@ -485,16 +493,13 @@ class AgentSession:
 
     def _keep(self, conversation_id: str | None) -> None:
         """Keep the checkpoint, or clear it. A store that raises takes nothing from the turn."""
-        store, key = self._parts.checkpoints, self._parts.checkpoint_key
-        if store is None or key is None:
+        if self._key is None:
             return
         try:
-            if conversation_id is None:
-                store.clear(key)
-            else:
-                store.save(key, Checkpoint(conversation_id, self._usage.get(conversation_id)))
+            known = conversation_id and Checkpoint(conversation_id, self._usage.get(conversation_id))
+            self._key.keep(known or None)
         except Exception:
-            _log.exception("The checkpoint %r could not be kept; the session goes on without", key)
+            _log.exception("The checkpoint %r could not be kept; the session goes on without", self._key.key)
 
     def _pass_on_interrupt(self, commands: list[Command]) -> None:
         running = self._running

@@ -6,6 +6,7 @@ import pickle
 import queue
 import threading
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from fakes.agent_sessions import GO, Told, local, start
@@ -17,6 +18,7 @@ from partyctl_plugins.contract import (
     Continuity,
     ContinuityError,
     FailureKind,
+    FileCheckpointStore,
     NoRunningTurnError,
     ProviderCapabilityError,
     ProviderUsage,
@@ -462,6 +464,40 @@ class TestCheckpoints:
         told.run()
         assert transport.specs[0].resume_id == "conv-7"
         assert store.calls == [("clear", "key")]
+
+    @pytest.mark.parametrize("is_file", [False, True])
+    def test_of_two_sessions_over_one_key_the_earlier_is_refused_by_name(self, tmp_path: Path, is_file: bool) -> None:
+        memory = FakeCheckpointStore()
+        earlier, transport = local(store=FileCheckpointStore(tmp_path) if is_file else memory)
+        earlier.run()
+        later, _ = local(store=FileCheckpointStore(tmp_path) if is_file else memory)
+        assert later.run().conversation_id == "conv-1"
+        for _ in range(2):
+            with pytest.raises(SessionStateError, match="checkpoint key 'key'"):
+                earlier.run()
+            later.session.close()
+        assert len(transport.conversations) == 1
+
+    def test_the_turn_of_a_session_that_lost_its_key_keeps_its_result_and_overwrites_nothing(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        store = FakeCheckpointStore()
+        earlier, _ = local(store=store)
+        ticket = earlier.session.prepare_turn(GO)
+        later, _ = local(store=store, resume_id="conv-7")
+        later.run()
+        assert earlier.session.run(ticket).conversation_id == "conv-1"
+        assert store.kept["key"].conversation_id == "conv-7"
+        assert "another session of this process went on under the checkpoint key 'key'" in caplog.text
+
+    def test_one_key_after_the_other_and_keys_of_their_own_are_nobodys_business(self) -> None:
+        store = FakeCheckpointStore()
+        with local(store=store)[0].session as first:
+            first.run(first.prepare_turn(GO))
+        second, _ = local(store=store)
+        other, _ = local(store=FakeCheckpointStore())
+        for told in (second, other, second):
+            assert told.run().conversation_id == "conv-1"
 
     def test_a_store_needs_a_key(self) -> None:
         told, _ = local()
