@@ -15,6 +15,7 @@ import hashlib
 import os
 import struct
 import time
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from zlib import crc32
@@ -39,12 +40,14 @@ class ByteLocks:
 
     def __init__(self, path: Path) -> None:
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        # A journal that nobody closes ends with its last user, and so do its locks.
+        self._close = weakref.finalize(self, os.close, self._fd)
         self.held: set[int] = set()
         """The places that are locked through this object."""
 
     def close(self) -> None:
-        """Free all of them."""
-        os.close(self._fd)
+        """Free all of them. Idempotent."""
+        self._close()
 
     def note(self, count: int, *, sync: bool = False) -> None:
         """Note that at least so much was acknowledged.
