@@ -44,6 +44,9 @@ DRAIN_LIMIT = 30.0
 CODE_HOSTS = 16
 """Code hosts of one node that are not counted as workers."""
 
+ADMIT_LIMIT = 1.0
+"""Seconds the broker may take to know somebody new; one that is being started again hears it before anybody else."""
+
 DRAIN_STEP = 0.1
 """Seconds between two questions whether they have."""
 
@@ -247,6 +250,8 @@ class Host:
         address = f"client/{run}"
         principal = await self.tree.admit(address, (address,))
         try:
+            # What the broker answers after that it has heard before: nobody is let in who is then refused.
+            await self.tree.ask("broker", "stats", limit=ADMIT_LIMIT)
             secret = os.memfd_create("secret", os.MFD_CLOEXEC)
             try:
                 os.write(secret, principal.secret)
