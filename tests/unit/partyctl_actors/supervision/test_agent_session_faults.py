@@ -14,16 +14,20 @@ from partyctl_actors.supervision.turn_log import MemoryTurnLog
 from partyctl_base.clock import StopSignal
 from partyctl_plugins.contract import (
     Continuity,
+    ConversationSpec,
     FailureKind,
     RenewalBudget,
+    RetryPolicy,
+    SessionResumeError,
     SessionStateError,
     TurnFailedError,
     TurnTimeoutError,
 )
-from partyctl_plugins.events import AgentEvent
+from partyctl_plugins.events import AgentEvent, AssistantText
 from partyctl_plugins.testing import (
     FakeCheckpointStore,
     FakeClock,
+    FakeConversation,
     FakeTransport,
     FakeTurn,
     RecordingEventHandler,
@@ -34,6 +38,7 @@ from partyctl_plugins.testing import (
 )
 
 TRANSIENT = FailureKind.TRANSIENT
+RACES = 1000
 
 
 class Interrupted(FakeClock):
@@ -325,3 +330,59 @@ class TestLogs:
         fresh.state(died[0].state)  # type: ignore[attr-defined]
         other, _ = local(log=fresh)
         assert other.run().result.text == "ok"
+
+
+class TestOverAndOver:
+    """Faults that come back, and calls that meet."""
+
+    def test_a_resume_that_is_never_answered_costs_its_limit_and_retires_only_if_told_to(self) -> None:
+        class Silent(FakeTransport):
+            def open(self, spec: ConversationSpec) -> FakeConversation:
+                opened = super().open(spec)
+                if spec.resume_id is not None:
+                    never.wait(20)
+                return opened
+
+        never = threading.Event()
+        told, transport = local(
+            Silent(), limits=SupervisorLimits(open=0.02), resume_id="conv-7", retry=RetryPolicy(retire_after_stalled=2)
+        )
+        for held in ("conv-7", None):
+            with pytest.raises(TurnTimeoutError):
+                told.run()
+            assert told.session.conversation_id == held
+        assert told.run().result.text == "ok"
+        assert [spec.resume_id for spec in transport.specs] == ["conv-7", "conv-7", None]
+        never.set()
+
+    def test_a_conversation_that_is_refused_is_asked_for_once_however_often_its_session_is_begun(self) -> None:
+        log, ids, resumed = MemoryTurnLog(), SequentialIds(), []
+        for _ in range(10):
+            told, transport = local([resume_refused("conv-7")] * 4, log=log, ids=ids, resume_id="conv-7")
+            with pytest.raises(SessionResumeError):
+                told.run()
+            resumed += [spec.resume_id for spec in transport.specs if spec.resume_id]
+        assert resumed == ["conv-7"]
+
+    def test_what_was_said_before_an_overload_is_not_said_twice(self) -> None:
+        half = FakeTurn(events=[AssistantText("half"), AssistantText("of it")], fails=turn_failed(TRANSIENT))
+        told, transport = local([half, FakeTurn(text="whole")])
+        assert told.run().result.text == "whole"
+        assert told.clock.waits == [30]  # type: ignore[attr-defined]
+        assert [len(each.turns) for each in transport.conversations] == [2]
+
+    def test_a_release_that_meets_a_turn_loses_and_doubles_nothing(self) -> None:
+        def release() -> None:
+            while not over.is_set():
+                told.session.release()
+
+        over = threading.Event()
+        told, transport = local([FakeTurn(text=str(number)) for number in range(RACES)])
+        releasing = start(release)
+        answers = [told.run() for _ in range(RACES)]
+        over.set()
+        releasing.join(20)
+        assert [turn.result.text for turn in answers] == [str(number) for number in range(RACES)]
+        assert {turn.conversation_id for turn in answers} == {"conv-1"}
+        assert sum(len(each.turns) for each in transport.conversations) == RACES
+        assert len(transport.conversations) > 1
