@@ -8,6 +8,7 @@ $HOME/.fake-claude, so `--resume` works across processes. The newest line of the
   [[json:TEXT]]         answer with what this JSON text stands for
   [[fail:STATUS]]       an API error result         [[error:TEXT]] the same without a status
   [[stall]]             wait for an interrupt       [[ignore]] stall and take no notice of interrupts
+                        [[ignore:result]] but for the reply; [[ignore:reply]] but for the result
   [[crash:STATUS]]      exit in mid-turn; [[crash:SIGKILL]] by a signal
   [[noise:N]]           N lines that are not frames [[stderr:BYTES]] flood stderr before the answer
   [[long:BYTES]]        an answer that large        [[split]] write the answer byte by byte
@@ -161,7 +162,7 @@ class Cli:
         if "fail" in asked or "error" in asked:
             self.api_error(asked.get("fail"), asked.get("error", "Overloaded"))
         elif "stall" in asked or "ignore" in asked:
-            self.stall(heeds="ignore" not in asked)
+            self.stall(asked.get("ignore"))
         else:
             denials = [{"tool_name": "Bash", "tool_use_id": "toolu_9", "tool_input": {"command": "rm x"}}]
             self.answer(self.text(asked, text), "split" in asked, denials if "denied" in asked else [])
@@ -238,16 +239,18 @@ class Cli:
         self.assistant([{"type": "text", "text": said}], error=kinds.get(number or 0, "unknown"))
         self.result(is_error=True, result=said, api_error_status=number, terminal_reason="api_error")
 
-    def stall(self, *, heeds: bool) -> None:
-        """Work until interrupted; other input waits in the queue, as in the CLI."""
+    def stall(self, ignores: str | None) -> None:
+        """Work until interrupted; other input waits in the queue, as in the CLI. `ignores`: what it withholds then."""
         self.assistant([{"type": "text", "text": "partial"}])
         while True:
             frame = self.read()
             if frame.get("type") != "control_request" or frame["request"]["subtype"] != "interrupt":
                 self.queued.append(frame)
-            elif heeds:
+                continue
+            if ignores in (None, "result"):
+                self.reply(frame, still_queued=[])
+            if ignores in (None, "reply"):
                 break
-        self.reply(frame, still_queued=[])
         interrupted = [{"type": "text", "text": "[Request interrupted by user]"}]
         self.write(type="user", message={"role": "user", "content": interrupted}, session_id=self.session)
         self.result(subtype="error_during_execution", is_error=True, terminal_reason="aborted_streaming", errors=["x"])

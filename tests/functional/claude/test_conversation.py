@@ -230,10 +230,13 @@ class TestInterrupt:
         assert desk.ask(conversation, "[[recall]]") == "before"
         assert conversation.pid == pid
 
-    def test_a_cli_that_takes_no_notice_is_killed_after_the_grace(self, desk: "Desk") -> None:
+    @pytest.mark.parametrize("ignores", ["[[ignore]]", "[[ignore:result]]", "[[ignore:reply]]"])
+    def test_a_cli_that_takes_no_notice_or_half_of_it_is_killed_after_the_grace(
+        self, desk: "Desk", ignores: str
+    ) -> None:
         conversation = desk.open("ignore_term", interrupt_grace_s=0.5)
         desk.ask(conversation, "[[say:before]]")
-        assert 0.4 < self.interrupted(desk, "[[ignore]]") < 10
+        assert 0.4 < self.interrupted(desk, ignores) < 10
         assert desk.ask(conversation, "[[recall]]") == "before"
 
     def test_with_no_turn_running_it_does_nothing(self, desk: "Desk") -> None:
