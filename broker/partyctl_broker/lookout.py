@@ -255,6 +255,13 @@ def unread_by_peer(descriptor: int) -> int:
         return 0
 
 
+def hung_up(descriptor: int) -> bool:
+    """Whether the peer behind a socket has closed it: the kernel knows at once, ZeroMQ's own thread a little later."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLRDHUP)
+    return any(events & (select.POLLHUP | select.POLLRDHUP) for _, events in poll.poll(0))
+
+
 def cut_off(descriptor: int) -> None:
     """Shut a socket of ZeroMQ's down."""
     with contextlib.suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as connection:

@@ -11,7 +11,7 @@ from typing import Final, cast
 import zmq
 
 from partyctl_broker import wire
-from partyctl_broker.lookout import Lookout, Suspicion, cut_off, unread_by_peer
+from partyctl_broker.lookout import Lookout, Suspicion, cut_off, hung_up, unread_by_peer
 from partyctl_broker.router import Table
 from partyctl_broker.shares import ASKED, LETTER, PAIR, PER_KIB, Shares
 from partyctl_broker.steps import Arrived, Check, Command, Count, Cut, Event, Forward, Lost, Tell, Unsent
@@ -27,6 +27,8 @@ STRETCH: Final = 100
 """Microseconds of work for busy ones in a row, while others have mail too."""
 RETRY: Final = 0.05
 """Seconds after which a full queue is tried again, should ZeroMQ not tell that there is room."""
+NOTICE: Final = 0.02
+"""Seconds that ZeroMQ is given to notice the end of a connection that the kernel knows of already."""
 BURST: Final = 4
 """Messages of one batch after which more are expected."""
 
@@ -168,10 +170,20 @@ class Routing:
         self._option(_EVENTS)  # makes ZeroMQ look at what it has been told; a send looks only now and then
         return self._send_all(connection, (b"",)) != "gone"
 
+    def _is_living(self, rival: bytes) -> bool:
+        """Whether a rival is there, which the kernel may know before ZeroMQ does; that is given a moment to notice."""
+        descriptor = self._liveness.descriptor(rival)
+        deadline = time.monotonic() + NOTICE
+        while self._is_reachable(rival):
+            if descriptor is None or not hung_up(descriptor) or time.monotonic() > deadline:
+                return True
+            time.sleep(NOTICE / 100)
+        return False
+
     def _check(self, command: Check) -> None:
         self._lookout.read_monitor(time.monotonic())
         for rival in command.rivals:
-            if not self._is_reachable(rival):
+            if not self._is_living(rival):
                 self._liveness.forget(rival)
                 self.step(Lost(rival, "its connection is closed"))
         event = command.event
