@@ -21,7 +21,8 @@ $HOME/.fake-claude, so `--resume` works across processes. The newest line of the
   [[later:SECONDS]]     after the result, with no turn running, send a can_use_tool request and note the reply
 
 Words in $FAKE_CLAUDE act from the start: `hang` (no answer to initialize), `deaf` (never reads), `die` (exit 3),
-`noise`, `flood` (stderr without end), `ignore_term`, `stay` (does not end at end of input).
+`noise`, `flood` (stderr without end), `ignore_term`, `stay` (does not end at end of input), `busy` (starts alone in
+its $HOME, or fails).
 Without a directive, the prompt of an agent in a cast is answered with an offered message, anything else with "ok".
 """
 
@@ -126,6 +127,8 @@ class Cli:
         if "die" in self.words:
             print("fake claude: cannot start", file=sys.stderr, flush=True)
             sys.exit(3)
+        if "busy" in self.words:
+            self.start_alone()
         if "deaf" in self.words:
             time.sleep(3600)
         while True:
@@ -134,6 +137,15 @@ class Cli:
                 self.control(frame)
             elif frame.get("type") == "user":
                 self.turn(frame)
+
+    def start_alone(self) -> None:
+        lock = Path(os.environ["HOME"]) / "lock"
+        try:
+            lock.mkdir()
+        except FileExistsError:
+            sys.exit("SqliteError: database is locked")
+        time.sleep(0.03)
+        lock.rmdir()
 
     def flood(self) -> None:
         while True:

@@ -23,7 +23,9 @@ _OVERFLOW_REASONS = {"prompt_too_long", "blocking_limit", "rapid_refill_breaker"
 _BUSY_ERRORS = {"overloaded", "rate_limit", "server_error"}
 _BUSY_TEXT = re.compile(
     r"overloaded_error|rate_limit_error|\bapi_error\b|connection (?:refused|error|reset|closed)"
-    r"|fetch failed|socket hang up|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|ENETUNREACH",
+    r"|fetch failed|socket hang up|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|ENETUNREACH"
+    # Commands that start at once share files in one home.
+    r"|database is locked|lock(?: file)? is already being held|\bEBUSY\b|\bELOCKED\b",
     re.I,
 )
 _LIMIT_TEXT = re.compile(r"hit your limit|usage limit|credit balance|spend limit|out of (?:extra )?usage", re.I)

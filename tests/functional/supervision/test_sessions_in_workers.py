@@ -60,11 +60,11 @@ def open_session(grounds: WorkerGrounds) -> Iterator[Callable[..., Told]]:
     assert grounds.holders == 0
 
 
-def claude(open_session: Callable[..., Told], directory: Path, **more: object) -> Told:
-    """A session with the fake `claude` behind the real plugin."""
+def claude(open_session: Callable[..., Told], directory: Path, words: str = "", **more: object) -> Told:
+    """A session with the fake `claude` behind the real plugin; `words` as it takes them from its start."""
     binary = directory / "claude"
     if not binary.exists():
-        binary.write_text(f'#!/bin/sh\nHOME={directory} exec {sys.executable} {FAKE_CLI} "$@"\n')
+        binary.write_text(f'#!/bin/sh\nFAKE_CLAUDE="{words}" HOME={directory} exec {sys.executable} {FAKE_CLI} "$@"\n')
         binary.chmod(0o755)
     options = {"binary": str(binary), "interrupt_grace_s": 0.3, "close_grace_s": 0.3}
     return open_session(provider=resolve("claude"), options=options, cwd=str(directory), **more)
@@ -337,6 +337,22 @@ class TestCommands:
             told.run("[[holder:30]] [[crash:9]]")
         assert time.monotonic() - began < 5
         assert told.run("[[say:next]]").result.text == "next"
+
+    def test_many_that_start_at_once_and_lock_one_home_all_come_up(
+        self, open_session: Callable[..., Told], tmp_path: Path
+    ) -> None:
+        retry = RetryPolicy((0.3,) * 60)
+        sessions = [claude(open_session, tmp_path, "busy", retry=retry) for _ in range(24)]
+        answers: list[str] = []
+        asking = [
+            start(lambda told=told, number=number: answers.append(told.run(f"[[say:{number}]]").result.text))
+            for number, told in enumerate(sessions)
+        ]
+        for each in asking:
+            each.join(60)
+        assert sorted(map(int, answers)) == list(range(24))
+        rules = {rule for told in sessions for rule in told.rules}
+        assert rules == {Rule.RETRY}, "nobody met another"
 
     def test_200_mib_that_nobody_reads_cost_no_memory(self, open_session: Callable[..., Told], tmp_path: Path) -> None:
         class Slow:

@@ -46,6 +46,15 @@ def test_stderr_is_read_only_if_the_stream_says_nothing() -> None:
     assert kind_of(symptoms(result("odd"), stderr="API Error: 529 Overloaded")) is FailureKind.OTHER
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["SqliteError: database is locked", "Error: Lock file is already being held", "EBUSY: resource busy, open 'x'"],
+)
+def test_a_home_that_another_start_has_locked_is_free_again_soon(text: str) -> None:
+    assert kind_of(symptoms({}, stderr=text)) is FailureKind.TRANSIENT
+    assert kind_of(symptoms(result(text, api_error_status=400))) is FailureKind.OTHER
+
+
 def test_what_was_said_is_in_the_result_or_in_its_errors() -> None:
     assert said({"errors": ["a", {"message": "b"}, 7]}) == "a\nb"
     assert said({"result": "r", "errors": ["a"]}) == "r"
