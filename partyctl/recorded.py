@@ -64,6 +64,12 @@ class Noting:
         self._journal = journal
         self._origin = origin
 
+    @property
+    def path(self) -> Path | None:
+        """The directory of the journal, None if it has none."""
+        path = getattr(self._journal, "path", None)
+        return path if isinstance(path, Path) else None
+
     def open(self, run_id: str, protocol_id: str) -> Record:
         """See `Journal.open`."""
         return self._journal.open(run_id, protocol_id, about=self._origin.about())

@@ -22,6 +22,7 @@ from partyctl_actors.participants.provider import ProviderPlayer
 from partyctl_actors.protocol import Protocol, Role, load
 from partyctl_actors.runs import Allowance, Conductor, Delivered, RoleActor, TurnGranted
 from partyctl_actors.runs.verdict import Ending
+from partyctl_actors.supervision.run_logs import run_logs
 from partyctl_broker.errors import BusError
 from partyctl_broker.port import Bus, Mailbox
 
@@ -56,6 +57,7 @@ class Job:
         code_host: lends the code host of the user's file, once it is imported.
         record: opens the run's record, given the id that its session asks for, if it does, and the protocol's; with the
             id that the run has.
+        journal: where it is recorded, asked for once its record is open.
 
     Attributes:
         run: the id of the run; until its record is open, that of the order.
@@ -69,6 +71,7 @@ class Job:
         mailbox: Mailbox,
         code_host: Callable[[], AbstractAsyncContextManager[CodeHost]],
         record: Callable[[str | None, str], tuple[str, Record]],
+        journal: Callable[[], object],
     ) -> None:
         self.order = order
         self.run = order.run
@@ -82,6 +85,7 @@ class Job:
         self._mailbox = mailbox
         self._code_host = code_host
         self._record = record
+        self._journal = journal
         self._players: list[ProviderPlayer] = []
         self._conductor: Conductor | None = None
         self._task: asyncio.Task[None] | None = None
@@ -180,7 +184,7 @@ class Job:
             await asyncio.gather(hosting, conducting, *playing, return_exceptions=True)
 
     def _actor(self, protocol: Protocol, role: Role, agents: Mapping[str, Map]) -> RoleActor:
-        seat = Seat(self.run, role, protocol, self._workers, self._seen)
+        seat = Seat(self.run, role, protocol, self._workers, self._seen, log=run_logs(self._journal()))
         player = agent_from(agents[role.name]).bind(seat)
         if isinstance(player, ProviderPlayer):
             self._players.append(player)

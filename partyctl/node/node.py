@@ -240,6 +240,7 @@ class Node:
             self._mailbox,
             lambda: self._code.lend(program),
             record,
+            self._archive,
         )
         task = job.start()
         self._running.add(task)

@@ -17,6 +17,7 @@ from partyctl_actors.transcript import Envelope
 
 if TYPE_CHECKING:
     from partyctl_actors.protocol.protocol import Protocol as RunProtocol
+    from partyctl_actors.supervision.turn_log import SqliteTurnLog
     from partyctl_confinement.client import LauncherClient
 
 
@@ -80,6 +81,7 @@ class Seat:
         workers: where worker processes come from; None where there are none.
         watch: told, on the event loop, what the player wants known while it works, such as a provider's events.
         meter: told what the player spends.
+        log: opens the log of the agent session of a run and role, off the loop; None where the record is not durable.
     """
 
     run_id: str
@@ -88,6 +90,7 @@ class Seat:
     workers: WorkerSource | None = None
     watch: Callable[[object], None] = unwatched
     meter: Meter = field(default_factory=Meter)
+    log: Callable[[str, str], SqliteTurnLog] | None = None
 
 
 class Player(Protocol):

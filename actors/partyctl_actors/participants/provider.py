@@ -3,6 +3,9 @@
 A provider that takes output schemas is given one for the whole run; any other finds the schema of what may be said in
 each prompt. The answer is one JSON object. A role of a run has one agent session. What its conversation has heard is
 not told again; a fresh one is told everything.
+
+Where the run's record is durable, so is the agent session: a run that goes on elsewhere continues its conversation, and
+an answer that was given and not recorded in the run is not asked for again.
 """
 
 from __future__ import annotations
@@ -10,11 +13,13 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from partyctl_actors.errors import ContentError, SelectionError, SessionError
 from partyctl_actors.participants import answers
 from partyctl_actors.participants.interface import Offer, Seat, WorkerSource
+from partyctl_actors.participants.past_turns import Past, TurnNames, message_of, past_of
 from partyctl_actors.participants.prompts import again, form, told
 from partyctl_actors.participants.schemas import output_schema, sendable
 from partyctl_actors.participants.sessions import worker_plan
@@ -25,8 +30,10 @@ from partyctl_actors.supervision.agent_session import AgentSession
 from partyctl_actors.supervision.hired import HiredEngine
 from partyctl_actors.supervision.off_loop import off_loop
 from partyctl_actors.supervision.session_parts import SessionParts
+from partyctl_actors.supervision.turn_log import SqliteTurnLog
 from partyctl_actors.transcript import Envelope
 from partyctl_base.clock import SystemClock
+from partyctl_base.errors import PartyError
 from partyctl_base.ids import RandomIds
 from partyctl_confinement.client import LauncherClient
 from partyctl_plugins.contract import (
@@ -38,6 +45,7 @@ from partyctl_plugins.contract import (
     Turn,
     TurnRequest,
     TurnResult,
+    TurnTicket,
 )
 
 if TYPE_CHECKING:
@@ -45,6 +53,9 @@ if TYPE_CHECKING:
 
 TURN_LIMIT = 4 * 3600.0
 """Seconds one turn of an agent may take at the most; a step's `within=` is the limit that a protocol sets."""
+
+TURN_END = 1.5
+"""Seconds a turn may take to end when its role is over; then its worker is ended."""
 
 
 class _OnLoop:
@@ -96,6 +107,9 @@ class ProviderPlayer:
         self._schema: OutputSchema | None = None
         self._opening: asyncio.Task[AgentSession] | None = None
         self._turning: asyncio.Task[Turn] | None = None
+        self._names = TurnNames(agent.ids or RandomIds())
+        self._log: SqliteTurnLog | None = None
+        self._past_turns = Past(is_known=True)
 
     @property
     def supervisor(self) -> Supervisor | None:
@@ -107,7 +121,9 @@ class ProviderPlayer:
         if self._opening is None:
             self._opening = asyncio.get_running_loop().create_task(self._open())
         session = await asyncio.shield(self._opening)
-        correction = ""
+        message, correction = await self._answered(session, offer)
+        if message is not None:
+            return self._say(offer, message)
         for attempt in range(self._agent.repair + 1):
             result = await self._ask(session, offer, correction)
             try:
@@ -118,9 +134,7 @@ class ProviderPlayer:
                     raise
                 correction = again(str(error), offer, by_schema=self._schema is not None)
             else:
-                self._past += [*self._heard, Envelope(self._seat.role, offer.receiver, message)]
-                self._heard.clear()
-                return message
+                return self._say(offer, message)
             finally:
                 self._count(result)
         raise AssertionError("unreachable: the last attempt returns or raises")
@@ -133,6 +147,7 @@ class ProviderPlayer:
         """Keep what the role said in an earlier life of the run; a fresh conversation does not know it."""
         self._past += [*self._heard, envelope]
         self._heard.clear()
+        self._names.said += 1
 
     async def cancel(self, reason: str) -> None:
         """End the running turn."""
@@ -144,33 +159,91 @@ class ProviderPlayer:
         if self._opening is None:
             return
         await asyncio.wait((self._opening,))
-        if not self._opening.exception():
-            await self._opening.result().aclose()
+        log = self._log
+        try:
+            if not self._opening.exception():
+                await self._let_go(self._opening.result())
+            if self._turning is not None:
+                await asyncio.wait((self._turning,))
+        finally:
+            if log is not None:
+                await asyncio.shield(off_loop(lambda _: log.close()))
+
+    async def _let_go(self, session: AgentSession) -> None:
+        engine = self._engine
+        if self._log is None or engine is None:
+            await session.aclose()
+            return
+        # A session that is closed is closed for good. This one lets its worker go, for the run may go on elsewhere.
+        session.interrupt()
         if self._turning is not None:
-            await asyncio.wait((self._turning,))
+            await asyncio.wait((self._turning,), timeout=TURN_END)
+        try:
+            await session.arelease()
+        finally:
+            await asyncio.shield(off_loop(lambda _: engine.close()))
 
     async def _open(self) -> AgentSession:
         if self._seat.workers is None:
             raise SessionError("There is no source of workers", where=str(self._seat.role), fix="Use partyctl.Session")
-        agent, grounds, limits = self._agent, _OnLoop(self._seat.workers), SupervisorLimits()
-        ids = agent.ids or RandomIds()
+        agent, seat, grounds, limits = self._agent, self._seat, _OnLoop(self._seat.workers), SupervisorLimits()
+        open_log, said = seat.log, self._names.said
+        if open_log is not None:
+            self._log = log = await off_loop(lambda _: open_log(seat.run_id, seat.role.name))
+            self._past_turns = past_of(await off_loop(lambda _: log.recover()), said)
         engine = await off_loop(lambda _: HiredEngine(grounds, self._plan, limits, RandomIds(), self._started))
         self._engine = engine
-        seat = self._seat
         self._schema = output_schema(sendable(seat.protocol, project(seat.protocol, seat.role)), engine.profile)
-        handlers = (_Watcher(self._seat.watch), *agent.event_handlers)
-        return AgentSession(
-            SessionParts(
-                engine, self._plan.spec, agent.clock or SystemClock(), ids, agent.retry or RetryPolicy(), handlers,
-                limits=limits,
-            )
+        handlers = (_Watcher(seat.watch), *agent.event_handlers)
+        parts = SessionParts(
+            engine, self._plan.spec, agent.clock or SystemClock(), self._names, agent.retry or RetryPolicy(), handlers,
+            limits=limits, log=self._log,
         )  # fmt: skip
+        try:
+            return await off_loop(lambda _: AgentSession(parts))
+        except BaseException:
+            await asyncio.shield(off_loop(lambda _: engine.close()))
+            raise
 
     def _started(self, pid: int, confinement: str) -> None:
         self._seat.watch(WorkerStarted(self._seat.role.name, self._plan.provider.name, pid, confinement))
 
+    async def _answered(self, session: AgentSession, offer: Offer) -> tuple[Message | None, str]:
+        """What was answered for this message in an earlier life of the run, or why that cannot be used."""
+        result, self._past_turns = self._past_turns.answer, replace(self._past_turns, answer=None)
+        unfinished = await off_loop(lambda _: session.unfinished) if self._log is not None else None
+        if unfinished is not None:
+            is_due = self._past_turns.is_known and message_of(unfinished.turn_id) == self._names.said
+            result = await self._finished(session, unfinished, is_due=is_due)
+        if result is None:
+            return None, ""
+        self._count(result)
+        try:
+            return answers.read(result.text, offer, result.structured_output), ""
+        except (ContentError, SelectionError) as error:
+            return None, again(str(error), offer, by_schema=self._schema is not None)
+
+    async def _finished(self, session: AgentSession, ticket: TurnTicket, *, is_due: bool) -> TurnResult | None:
+        """What a turn comes to that had begun in an earlier life; one that is not due any more is ended."""
+        if not is_due:
+            session.interrupt(ticket)
+        try:
+            result = await self._turn(session, ticket)
+        except PartyError:
+            if is_due:
+                raise
+            return None
+        return result if is_due and not result.interrupted else None
+
+    def _say(self, offer: Offer, message: Message) -> Message:
+        self._past += [*self._heard, Envelope(self._seat.role, offer.receiver, message)]
+        self._heard.clear()
+        self._names.said += 1
+        self._past_turns = Past(is_known=True)
+        return message
+
     async def _ask(self, session: AgentSession, offer: Offer, correction: str) -> TurnResult:
-        if session.conversation_id is not None:
+        if session.conversation_id is not None and self._past_turns.is_known:
             prompt = correction or self._prompt(offer, fresh=False)
             try:
                 # A fresh conversation would know nothing of what this prompt leaves out.
@@ -182,7 +255,9 @@ class ProviderPlayer:
 
     async def _run(self, session: AgentSession, prompt: str, *, pin: bool) -> TurnResult:
         request = TurnRequest(prompt, timeout=TURN_LIMIT, output_schema=self._schema)
-        ticket = await off_loop(lambda _: session.prepare_turn(request, pin=pin))
+        return await self._turn(session, await off_loop(lambda _: session.prepare_turn(request, pin=pin)))
+
+    async def _turn(self, session: AgentSession, ticket: TurnTicket) -> TurnResult:
         self._turning = turning = asyncio.get_running_loop().create_task(session.arun(ticket))
         try:
             turn = await asyncio.shield(turning)

@@ -19,6 +19,7 @@ from partyctl_actors.runs.role_actor import RoleActor
 from partyctl_actors.runs.settle import settle, settled
 from partyctl_actors.runs.tracing import Reported, RunEvent, Tracer, harmless
 from partyctl_actors.runs.verdict import Ending
+from partyctl_actors.supervision.run_logs import run_logs
 from partyctl_actors.transcript import Transcript
 from partyctl_base.errors import PartyError
 
@@ -63,6 +64,7 @@ class LocalRun:
         self._left_by_tracer: BaseException | None = None
         self._workers = None if workers is None else _OnDemand(workers)
         self._actors: dict[str, RoleActor] = {}
+        self._logs = run_logs(journal)
         self._conductor = Conductor(
             protocol,
             run_id,
@@ -115,7 +117,7 @@ class LocalRun:
 
     def _seat(self, lines: DirectLines) -> None:
         for role, participant in self._cast.items():
-            seat = Seat(self._run_id, role, self._protocol, self._workers, self._watch(role))
+            seat = Seat(self._run_id, role, self._protocol, self._workers, self._watch(role), log=self._logs)
             player = bound(participant, seat)
             self._actors[role.name] = RoleActor(
                 lines, self._run_id, role, self._protocol, player, meter=seat.meter, limits=self._limits

@@ -216,6 +216,11 @@ class SqliteTurnLog:
         """See `TurnLog.recover`."""
         return self._shard.recover(self)
 
+    def close(self) -> None:
+        """Let go of the database; it is opened again when it is needed."""
+        with self._shard.guard:
+            self._shard.close()
+
 
 class TurnShard(Database):
     """One database of turns.

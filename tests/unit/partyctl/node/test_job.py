@@ -129,7 +129,7 @@ def told(
             assert wished == "r"
             return wished, journal.open(wished, protocol)
 
-        job = Job(Order("order", None, "client/r"), bus, NoWorkers(), letters, code.lend, record)  # type: ignore[arg-type]
+        job = Job(Order("order", None, "client/r"), bus, NoWorkers(), letters, code.lend, record, lambda: None)  # type: ignore[arg-type]
         task = job.start()
         if work is not None:
             await work(job)

@@ -14,10 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from partyctl_actors.errors import ContentError, SelectionError, SessionError
+from partyctl_actors.journals import JsonlJournal
 from partyctl_actors.participants import Agent, Meter, Offer, Seat
 from partyctl_actors.participants.answers import read as read_answer
 from partyctl_actors.participants.provider import ProviderPlayer, form, told
 from partyctl_actors.supervision import WorkerStarted
+from partyctl_actors.supervision.run_logs import run_logs
 from partyctl_actors.transcript import Envelope
 from partyctl_confinement.client import LauncherClient
 from partyctl_confinement.errors import ConfinementRefused
@@ -156,6 +158,8 @@ class FakeProvider:
         self.answers = list(answers)
         self.profile = profile or ProviderProfile("scripted")
         self.schemas: list[OutputSchema | None] = []
+        self.resumed: list[str | None] = []
+        self.asked = asyncio.Semaphore(0)
         self.prompts: list[str] = []
         self.loads: list[Load] = []
 
@@ -167,10 +171,12 @@ class FakeProvider:
                 self.loads.append(command)
                 await worker.says(encode_report(Loaded(self.profile)))
             elif isinstance(command, Open):
+                self.resumed.append(command.spec.resume_id)
                 await worker.says(encode_report(Opened("c-1")))
             elif isinstance(command, Turn):
                 self.prompts.append(command.request.prompt)
                 self.schemas.append(command.request.output_schema)
+                self.asked.release()
                 await self._turn(worker, command.turn_id)
             else:
                 await worker.says(encode_report(Closed()))
@@ -214,21 +220,25 @@ def agent(repair: int = 1, instructions: str = "Be brief.", **more: object) -> A
 class Stage:
     """A player and what it told."""
 
-    def __init__(self, played: Agent, provider: FakeProvider) -> None:
+    def __init__(self, played: Agent, provider: FakeProvider, directory: Path | None = None) -> None:
         self.launcher = FakeLauncher(provider)
         self.seen: list[object] = []
         self.meter = Meter()
-        seat = Seat("run-1", B, rally, Source(self.launcher), self.seen.append, self.meter)
+        logs = None if directory is None else run_logs(JsonlJournal(directory))
+        seat = Seat("run-1", B, rally, Source(self.launcher), self.seen.append, self.meter, logs)
         player = played.bind(seat)
         assert isinstance(player, ProviderPlayer)
         self.player = player
 
 
 def playing(
-    provider: FakeProvider, work: Callable[[Stage], Awaitable[None]], played: Callable[[], Agent] = agent
+    provider: FakeProvider,
+    work: Callable[[Stage], Awaitable[None]],
+    played: Callable[[], Agent] = agent,
+    directory: Path | None = None,
 ) -> Stage:
     async def play() -> Stage:
-        stage = Stage(played(), provider)
+        stage = Stage(played(), provider, directory)
         try:
             await work(stage)
         finally:
@@ -424,3 +434,110 @@ def test_a_provider_that_takes_none_finds_the_schema_in_the_prompt() -> None:
     playing(provider, work)
     assert provider.schemas == [None]
     assert "PAYLOAD by schema" in provider.prompts[0]
+
+
+# --- a run that goes on
+
+
+async def _first(stage: Stage) -> None:
+    stage.player.hear(Envelope(A, B, Ping("one")))
+    assert await stage.player.author(OFFER) == Pong("x")
+
+
+def _recalled(stage: Stage) -> None:
+    stage.player.hear(Envelope(A, B, Ping("one")))
+    stage.player.recall(Envelope(B, A, Pong("x")))
+    stage.player.hear(Envelope(A, B, Ping("two")))
+
+
+def test_a_run_that_goes_on_continues_the_conversation_and_tells_only_what_is_new(tmp_path: Path) -> None:
+    playing(FakeProvider(PONG), _first, directory=tmp_path)
+    provider = FakeProvider(PONG)
+
+    async def second(stage: Stage) -> None:
+        _recalled(stage)
+        await stage.player.author(OFFER)
+
+    playing(provider, second, directory=tmp_path)
+    assert provider.resumed == ["c-1"]
+    (prompt,) = provider.prompts
+    assert prompt.startswith('New messages:\nA to B: Ping {"text": "two"}')
+    assert '"one"' not in prompt
+
+
+def test_an_answer_that_the_run_did_not_come_to_record_is_not_asked_for_again(tmp_path: Path) -> None:
+    playing(FakeProvider(PONG), _first, directory=tmp_path)
+    provider = FakeProvider(answer("Stop", {}))
+
+    async def second(stage: Stage) -> None:
+        await _first(stage)
+        assert stage.meter.take() == 5
+        assert provider.prompts == []
+        stage.player.hear(Envelope(A, B, Ping("two")))
+        assert await stage.player.author(OFFER) == Stop()
+
+    playing(provider, second, directory=tmp_path)
+    assert len(provider.prompts) == 1
+
+
+def test_an_answer_of_before_that_cannot_be_used_is_corrected_and_costs_no_repair(tmp_path: Path) -> None:
+    async def failing(stage: Stage) -> None:
+        with pytest.raises(ContentError):
+            await stage.player.author(OFFER)
+
+    playing(FakeProvider("no"), failing, lambda: agent(repair=0), directory=tmp_path)
+    provider = FakeProvider(PONG)
+
+    async def second(stage: Stage) -> None:
+        assert await stage.player.author(OFFER) == Pong("x")
+
+    playing(provider, second, lambda: agent(repair=0), directory=tmp_path)
+    assert provider.prompts[0].startswith("That answer cannot be used")
+
+
+def test_a_turn_that_was_interrupted_is_asked_again_in_its_conversation(tmp_path: Path) -> None:
+    async def cut(stage: Stage) -> None:
+        await _first(stage)
+        await first.asked.acquire()
+        stage.player.hear(Envelope(A, B, Ping("two")))
+        authoring = asyncio.ensure_future(stage.player.author(OFFER))
+        await first.asked.acquire()
+        authoring.cancel()
+        await asyncio.wait((authoring,))
+
+    first, provider = FakeProvider(PONG, None), FakeProvider(PONG)
+    playing(first, cut, directory=tmp_path)
+
+    async def second(stage: Stage) -> None:
+        _recalled(stage)
+        assert await stage.player.author(OFFER) == Pong("x")
+
+    playing(provider, second, directory=tmp_path)
+    assert provider.resumed == ["c-1"]
+    assert provider.prompts[0].startswith("New messages:")
+
+
+def test_a_conversation_that_missed_something_is_told_everything(tmp_path: Path) -> None:
+    playing(FakeProvider(PONG), _first, directory=tmp_path)
+    provider = FakeProvider(PONG)
+
+    async def third(stage: Stage) -> None:
+        _recalled(stage)
+        stage.player.recall(Envelope(B, A, Pong("said by another")))
+        await stage.player.author(OFFER)
+
+    playing(provider, third, directory=tmp_path)
+    assert "said by another" in provider.prompts[0]
+
+
+def test_the_tokens_of_an_answer_after_retries_and_repairs_are_counted_once_each() -> None:
+    overloaded = TurnFailedError("overloaded", kind=FailureKind.TRANSIENT)
+
+    async def work(stage: Stage) -> None:
+        assert await stage.player.author(OFFER) == Pong("x")
+        assert stage.meter.take() == 10
+        assert stage.meter.take() == 0
+
+    provider = FakeProvider(overloaded, "no", overloaded, PONG)
+    playing(provider, work, lambda: agent(retry=RetryPolicy((0.01,))))
+    assert len(provider.prompts) == 4
