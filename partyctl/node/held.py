@@ -9,10 +9,11 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 from partyctl.casting import agent_from
 from partyctl.errors import exit_code, told
+from partyctl.happenings import happening
 from partyctl.maps import Map
 from partyctl.sessions import About, Shelf, TurnView, document, finished_view, standing, turn_view
 from partyctl_actors.errors import JournalError
@@ -312,13 +313,12 @@ class HeldSession:
             self._say({"event": "said", "turn": self.turn_id, "said": encoded})
 
     def _decided(self, decided: Decided) -> None:
-        fields: Map = {**asdict(decided), "rule": decided.rule.value}
-        fields["outcome"] = None if decided.outcome is None else decided.outcome.value
-        cause = str(fields.pop("cause"))
-        fields["turn"], fields["conversation"] = fields.pop("turn_id"), fields.pop("conversation_id")
+        line = happening(decided)
+        assert line is not None
+        kind, cause, fields = line
         if decided.wait is not None:
             self._cause = (cause.splitlines() or [""])[0]
-        self._happened("recovery", self.about.name, cause, fields)
+        self._happened(kind, self.about.name, cause, fields)
         self._say({"event": "decided", "turn": self.turn_id, "cause": cause, **fields})
 
     def _say(self, message: Map) -> None:

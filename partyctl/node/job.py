@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from partyctl.casting import agent_from
 from partyctl.errors import exit_code, told
+from partyctl.happenings import happening
 from partyctl.maps import Map, pack
 from partyctl.node.code import CodeHost
 from partyctl.people import Asking
@@ -58,6 +59,7 @@ class Job:
         record: opens the run's record, given the id that its session asks for, if it does, and the protocol's; with the
             id that the run has.
         journal: where it is recorded, asked for once its record is open.
+        happened: tells the host what happened (kind, subject, cause, further values), for its book of events.
 
     Attributes:
         run: the id of the run; until its record is open, that of the order.
@@ -72,6 +74,7 @@ class Job:
         code_host: Callable[[], AbstractAsyncContextManager[CodeHost]],
         record: Callable[[str | None, str], tuple[str, Record]],
         journal: Callable[[], object],
+        happened: Callable[[str, str, str, Map], None],
     ) -> None:
         self.order = order
         self.run = order.run
@@ -86,6 +89,7 @@ class Job:
         self._code_host = code_host
         self._record = record
         self._journal = journal
+        self._happened = happened
         self._players: list[ProviderPlayer] = []
         self._conductor: Conductor | None = None
         self._task: asyncio.Task[None] | None = None
@@ -184,11 +188,20 @@ class Job:
             await asyncio.gather(hosting, conducting, *playing, return_exceptions=True)
 
     def _actor(self, protocol: Protocol, role: Role, agents: Mapping[str, Map]) -> RoleActor:
-        seat = Seat(self.run, role, protocol, self._workers, self._seen, log=run_logs(self._journal()))
+        seat = Seat(self.run, role, protocol, self._workers, self._watch(role), log=run_logs(self._journal()))
         player = agent_from(agents[role.name]).bind(seat)
         if isinstance(player, ProviderPlayer):
             self._players.append(player)
         return RoleActor(self._bus, self.run, role, protocol, player, meter=seat.meter)
+
+    def _watch(self, role: Role) -> Callable[[object], None]:
+        def watch(event: object) -> None:
+            line = happening(event)
+            if line is not None:
+                self._happened(line.kind, self.run, line.cause, {"role": role.name, **line.fields})
+            self._seen(event)
+
+        return watch
 
     # --- what the submitter is told ---
 

@@ -241,6 +241,7 @@ class Node:
             lambda: self._code.lend(program),
             record,
             self._archive,
+            self._report,
         )
         task = job.start()
         self._running.add(task)

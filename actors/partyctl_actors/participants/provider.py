@@ -29,6 +29,7 @@ from partyctl_actors.supervision import Supervisor, SupervisorLimits, WorkerPlan
 from partyctl_actors.supervision.agent_session import AgentSession
 from partyctl_actors.supervision.hired import HiredEngine
 from partyctl_actors.supervision.off_loop import off_loop
+from partyctl_actors.supervision.policy_commands import Decided
 from partyctl_actors.supervision.session_parts import SessionParts
 from partyctl_actors.supervision.turn_log import SqliteTurnLog
 from partyctl_actors.transcript import Envelope
@@ -83,6 +84,16 @@ class _Watcher:
 
     def on_event(self, event: AgentEvent) -> None:
         self._watch(event)
+
+
+def _told_on_loop(watch: Callable[[object], None]) -> Callable[[Decided], None]:
+    """Hands the decisions of an agent session, which are made on any thread, to the run."""
+    loop = asyncio.get_running_loop()
+
+    def tell(decided: Decided) -> None:
+        loop.call_soon_threadsafe(watch, decided)
+
+    return tell
 
 
 class ProviderPlayer:
@@ -197,7 +208,7 @@ class ProviderPlayer:
         handlers = (_Watcher(seat.watch), *agent.event_handlers)
         parts = SessionParts(
             engine, self._plan.spec, agent.clock or SystemClock(), self._names, agent.retry or RetryPolicy(), handlers,
-            limits=limits, log=self._log,
+            limits=limits, log=self._log, on_decided=_told_on_loop(seat.watch),
         )  # fmt: skip
         try:
             return await off_loop(lambda _: AgentSession(parts))

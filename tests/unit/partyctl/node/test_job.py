@@ -107,6 +107,10 @@ class Narrow:
         return self._real.send(destination, payload, correlation)  # type: ignore[attr-defined, no-any-return]
 
 
+def unhappened(kind: str, subject: str, cause: str, fields: Map) -> None:
+    raise AssertionError(f"no agent plays, and {kind} happened")
+
+
 def told(
     work: Callable[[Job], Awaitable[None]] | None = None,
     *,
@@ -129,7 +133,9 @@ def told(
             assert wished == "r"
             return wished, journal.open(wished, protocol)
 
-        job = Job(Order("order", None, "client/r"), bus, NoWorkers(), letters, code.lend, record, lambda: None)  # type: ignore[arg-type]
+        job = Job(
+            Order("order", None, "client/r"), bus, NoWorkers(), letters, code.lend, record, lambda: None, unhappened
+        )  # type: ignore[arg-type]
         task = job.start()
         if work is not None:
             await work(job)

@@ -19,6 +19,7 @@ from partyctl_actors.participants import Agent, Meter, Offer, Seat
 from partyctl_actors.participants.answers import read as read_answer
 from partyctl_actors.participants.provider import ProviderPlayer, form, told
 from partyctl_actors.supervision import WorkerStarted
+from partyctl_actors.supervision.policy_commands import Decided
 from partyctl_actors.supervision.run_logs import run_logs
 from partyctl_actors.transcript import Envelope
 from partyctl_confinement.client import LauncherClient
@@ -537,6 +538,9 @@ def test_the_tokens_of_an_answer_after_retries_and_repairs_are_counted_once_each
         assert await stage.player.author(OFFER) == Pong("x")
         assert stage.meter.take() == 10
         assert stage.meter.take() == 0
+        await asyncio.sleep(0)
+        decided = [each for each in stage.seen if isinstance(each, Decided)]
+        assert [each.wait for each in decided] == [0.01, 0.01]
 
     provider = FakeProvider(overloaded, "no", overloaded, PONG)
     playing(provider, work, lambda: agent(retry=RetryPolicy((0.01,))))

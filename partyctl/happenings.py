@@ -1,0 +1,37 @@
+"""What of an agent's work is a line of `partyctl events`: decisions of the recovery rules, tools, refused approvals."""
+
+from dataclasses import asdict
+from typing import NamedTuple
+
+from partyctl.maps import Map
+from partyctl_actors.supervision.policy_commands import Decided
+from partyctl_plugins.events import ApprovalDenied, ToolCall
+
+
+class Happening(NamedTuple):
+    """One line.
+
+    Attributes:
+        kind: `recovery`, `tool` or `approval_denied`.
+        cause: what happened, for a person.
+        fields: further values.
+    """
+
+    kind: str
+    cause: str
+    fields: Map
+
+
+def happening(event: object) -> Happening | None:
+    """The line of an event that an agent session tells; None for what is no line."""
+    if isinstance(event, Decided):
+        fields: Map = {**asdict(event), "rule": event.rule.value}
+        fields["outcome"] = None if event.outcome is None else event.outcome.value
+        cause = str(fields.pop("cause"))
+        fields["turn"], fields["conversation"] = fields.pop("turn_id"), fields.pop("conversation_id")
+        return Happening("recovery", cause, fields)
+    if isinstance(event, ToolCall):
+        return Happening("tool", event.tool, {"args": dict(event.args)})
+    if isinstance(event, ApprovalDenied):
+        return Happening("approval_denied", event.detail or event.kind, {"asked": event.kind})
+    return None
