@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -28,7 +31,7 @@ def review(offer, heard):
     labels = [kind.label for kind in offer.messages]
     return Revise() if "Revise" in labels else Approve()
 def draft(text):
-    return [{"say": {"label": "Draft", "payload": {"text": text}}}]
+    return [{"tool": {"name": "read", "args": {"path": text}}}, {"say": {"label": "Draft", "payload": {"text": text}}}]
 writer = ap.Agent(
     "scripted", "Write.", permissions=ap.NativePermissions.bypass(), approvals=ap.ApprovalPolicy.DENY,
     confinement="none", options={"script": [draft("one"), draft("two")], "state": "asked"},
@@ -39,6 +42,12 @@ protocol = ap.Protocol(
 )
 session = ap.Session(protocol, {Writer: writer, Reviewer: review}, id="story")
 """
+
+
+def kill_a_node(partyctl: Cli) -> None:
+    """End the only node by force."""
+    [node] = json.loads(partyctl("status", "--json").stdout)["nodes"]
+    os.kill(node["pid"], signal.SIGKILL)
 
 
 @pytest.fixture
@@ -74,4 +83,34 @@ def test_a_run_that_is_resumed_continues_the_conversation_of_its_agent(partyctl:
     assert found.intents == {}
     assert len(found.outcomes) == 2
     # One byte a turn: neither was asked for twice.
+    assert (partyctl.home / "asked").stat().st_size == 2
+
+
+def test_a_conversation_outlives_the_node_that_its_run_was_on(partyctl: Cli) -> None:
+    waits = STORY.replace('raise RuntimeError("the reviewer is not there")', "import time; time.sleep(60)")
+    (partyctl.home / "story.py").write_text(waits)
+    (partyctl.home / "absent").touch()
+    assert partyctl("up", "-d", "--wait", "--nodes", "1").returncode == 0
+    try:
+        running = partyctl.start("run", "story.py", "--json")
+        assert running.stdout is not None
+        assert any('"delivered"' in line for line in running.stdout)
+        told = [json.loads(line) for line in partyctl("events", "--json").stdout.splitlines()]
+        (tool,) = (each for each in told if each["kind"] == "tool")
+        assert (tool["subject"], tool["cause"]) == ("story", "read")
+        assert (tool["fields"]["role"], tool["fields"]["args"]) == ("Writer", {"path": "one"})
+        kill_a_node(partyctl)
+        running.communicate(timeout=60)
+        assert running.returncode == 1
+    finally:
+        assert partyctl("down").returncode == 0
+    (partyctl.home / "absent").unlink()
+    (found,) = partyctl.home.rglob(f"runs-{shard_of('story'):02}.sqlite")
+    begun = log_of(found.parent).state
+    resumed = partyctl("runs", "resume", "story")
+    assert resumed.returncode == 0, resumed.stderr
+    after = log_of(found.parent).state
+    assert begun is not None
+    assert after is not None
+    assert after["conversation_id"] == begun["conversation_id"] is not None
     assert (partyctl.home / "asked").stat().st_size == 2
