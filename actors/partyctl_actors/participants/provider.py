@@ -40,10 +40,12 @@ from partyctl_confinement.client import LauncherClient
 from partyctl_plugins.contract import (
     AgentEvent,
     ConversationSpec,
+    FailureKind,
     OutputSchema,
     RetryPolicy,
     SessionResumeError,
     Turn,
+    TurnFailedError,
     TurnRequest,
     TurnResult,
     TurnTicket,
@@ -136,18 +138,20 @@ class ProviderPlayer:
         if message is not None:
             return self._say(offer, message)
         for attempt in range(self._agent.repair + 1):
-            result = await self._ask(session, offer, correction)
+            is_last = attempt == self._agent.repair
             try:
-                message = answers.read(result.text, offer, result.structured_output)
+                return self._say(offer, await self._attempt(session, offer, correction))
             except (ContentError, SelectionError) as error:
-                if attempt == self._agent.repair:
+                if is_last:
                     answers.given_up(error, attempt + 1)
                     raise
-                correction = again(str(error), offer, by_schema=self._schema is not None)
-            else:
-                return self._say(offer, message)
-            finally:
-                self._count(result)
+                why = str(error)
+            except TurnFailedError as error:
+                # The provider itself got no answer by the schema out of its model.
+                if is_last or error.kind is not FailureKind.SCHEMA:
+                    raise
+                why = str(error)
+            correction = again(why, offer, by_schema=self._schema is not None)
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     def hear(self, envelope: Envelope) -> None:
@@ -252,6 +256,11 @@ class ProviderPlayer:
         self._names.said += 1
         self._past_turns = Past(is_known=True)
         return message
+
+    async def _attempt(self, session: AgentSession, offer: Offer, correction: str) -> Message:
+        result = await self._ask(session, offer, correction)
+        self._count(result)
+        return answers.read(result.text, offer, result.structured_output)
 
     async def _ask(self, session: AgentSession, offer: Offer, correction: str) -> TurnResult:
         if session.conversation_id is not None and self._past_turns.is_known:

@@ -426,6 +426,26 @@ def test_what_the_schema_allows_and_the_step_does_not_is_asked_for_again() -> No
     assert "PAYLOAD" not in provider.prompts[1]
 
 
+def test_a_turn_that_fails_by_its_schema_is_repaired_like_an_answer_that_cannot_be_used() -> None:
+    failed = TurnFailedError("no output by the schema", kind=FailureKind.SCHEMA)
+    provider = FakeProvider(failed, PONG, profile=SCHEMAS)
+
+    async def work(stage: Stage) -> None:
+        assert await stage.player.author(OFFER) == Pong("x")
+
+    playing(provider, work)
+    assert "That answer cannot be used: no output by the schema" in provider.prompts[1]
+
+
+def test_after_the_last_repair_a_failure_by_the_schema_is_raised() -> None:
+    async def work(stage: Stage) -> None:
+        with pytest.raises(TurnFailedError, match="no output"):
+            await stage.player.author(OFFER)
+
+    failed = TurnFailedError("no output by the schema", kind=FailureKind.SCHEMA)
+    playing(FakeProvider(failed, PONG, profile=SCHEMAS), work, lambda: agent(repair=0))
+
+
 def test_a_provider_that_takes_none_finds_the_schema_in_the_prompt() -> None:
     provider = FakeProvider(PONG)
 
