@@ -77,7 +77,7 @@ def test_an_exception_whose_text_cannot_be_read_is_reported_all_the_same() -> No
         def __str__(self) -> str:
             raise RuntimeError
 
-    assert report(Mute(), 1) == Failed(1, "Mute", "(its text cannot be read)", "", "", "", "")
+    assert report(Mute(), 1) == Failed(1, "Mute", "(its text cannot be read: RuntimeError)", "", "", "", "")
 
 
 def raised(call: Callable[[], object]) -> Exception:
