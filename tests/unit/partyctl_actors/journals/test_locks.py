@@ -30,7 +30,7 @@ def test_a_byte_is_locked_once_and_free_again_after(tmp_path: Path) -> None:
 def test_a_lock_goes_with_its_process(tmp_path: Path) -> None:
     code = (
         "import sys\nfrom pathlib import Path\nfrom partyctl_actors.journals.locks import ByteLocks\n"
-        "print(ByteLocks(Path(sys.argv[1])).try_lock(5), flush=True)\nsys.stdin.read()"
+        "locks = ByteLocks(Path(sys.argv[1]))\nprint(locks.try_lock(5), flush=True)\nsys.stdin.read()"
     )
     holder = subprocess.Popen(
         [sys.executable, "-c", code, str(tmp_path / "lock")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -62,3 +62,12 @@ def test_each_owner_of_each_run_has_a_byte_of_its_own_within_a_file_s_offsets() 
     assert min(places) > 0
     assert max(places) < 1 << 63
     assert place_of("\udc80", 0) > 0
+
+
+def test_the_locks_of_a_journal_that_nobody_closed_go_with_its_last_user(tmp_path: Path) -> None:
+    locks = ByteLocks(tmp_path / "lock")
+    assert locks.try_lock(5)
+    del locks
+    mine = ByteLocks(tmp_path / "lock")
+    assert mine.try_lock(5)
+    mine.close()
