@@ -25,7 +25,7 @@ PAYLOAD = b"x" * 200
 
 
 def shaken_hands(path):
-    """A connection that is let in; while the broker replaces the socket that answers, one is closed or hangs now and then."""
+    """A connection that is let in; while the broker replaces the socket that answers, one is closed or hangs."""
     for _ in range(20):
         raw = Raw(str(path))
         with contextlib.suppress(ConnectionError, TimeoutError):
