@@ -1,9 +1,13 @@
-"""What of an agent's work is a line of `partyctl events`: decisions of the recovery rules, tools, refused approvals."""
+"""What of an agent's work is a line of `partyctl events`.
+
+That its session goes on in another process, decisions of the recovery rules, tools, refused approvals.
+"""
 
 from dataclasses import asdict
 from typing import NamedTuple
 
 from partyctl.maps import Map
+from partyctl_actors.supervision import TakenUp
 from partyctl_actors.supervision.policy_commands import Decided
 from partyctl_plugins.events import ApprovalDenied, ToolCall
 
@@ -12,7 +16,7 @@ class Happening(NamedTuple):
     """One line.
 
     Attributes:
-        kind: `recovery`, `tool` or `approval_denied`.
+        kind: `session_taken_up`, `recovery`, `tool` or `approval_denied`.
         cause: what happened, for a person.
         fields: further values.
     """
@@ -30,6 +34,8 @@ def happening(event: object) -> Happening | None:
         cause = str(fields.pop("cause"))
         fields["turn"], fields["conversation"] = fields.pop("turn_id"), fields.pop("conversation_id")
         return Happening("recovery", cause, fields)
+    if isinstance(event, TakenUp):
+        return Happening("session_taken_up", "", {"worker": event.worker.value, "turn": event.turn_id})
     if isinstance(event, ToolCall):
         return Happening("tool", event.tool, {"args": dict(event.args)})
     if isinstance(event, ApprovalDenied):

@@ -17,7 +17,7 @@ from partyctl.happenings import happening
 from partyctl.maps import Map
 from partyctl.sessions import About, Shelf, TurnView, document, finished_view, standing, turn_view
 from partyctl_actors.errors import JournalError
-from partyctl_actors.participants.sessions import Recorded, begin_recorded
+from partyctl_actors.participants.sessions import HiredParts, begin_hired, hired_plan
 from partyctl_actors.supervision.agent_session import AgentSession
 from partyctl_actors.supervision.hired import Grounds, HiredEngine
 from partyctl_actors.supervision.off_loop import off_loop
@@ -98,13 +98,13 @@ class HeldSession:
             PartyError: no worker could be started, or its plugin could not be loaded; the log cannot be read.
         """
         about = self.about
-        parts = Recorded(
-            about.name, log, grounds, {"role": about.role}, about.profile, about.idle_release_after,
-            (self,), self._decided_off_loop,
-        )  # fmt: skip
         noting = NotingLog(log, self._intended_off_loop)
+        parts = HiredParts(
+            grounds, log, noting, about.profile, about.idle_release_after, (self,), self._decided_off_loop
+        )  # fmt: skip
         agent = agent_from(about.agent)
-        self._session, engine = await off_loop(lambda _: begin_recorded(agent, parts, noting))
+        plan = await off_loop(lambda _: hired_plan(agent, {"role": about.role}))
+        self._session, engine = await off_loop(lambda _: begin_hired(agent, plan, parts))
         self._engine = engine
         try:
             if engine.profile != about.profile:

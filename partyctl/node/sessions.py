@@ -23,11 +23,11 @@ from partyctl.node.held import Happened, HeldSession, Tell, settings
 from partyctl.nodes import owner_of
 from partyctl.sessions import About, Shelf, is_session_name, read_state
 from partyctl_actors.participants import WorkerSource
+from partyctl_actors.participants.sessions import LoopGrounds
 from partyctl_actors.supervision.off_loop import off_loop
 from partyctl_actors.supervision.policy_events import Found
 from partyctl_actors.supervision.turn_log import TurnLogs
 from partyctl_base.paths import PathError
-from partyctl_confinement.client import LauncherClient
 from partyctl_plugins.contract import SessionStateError
 
 CLOSE_LIMIT = 1.5
@@ -35,25 +35,6 @@ CLOSE_LIMIT = 1.5
 
 TAKEN_AT_ONCE = 16
 """Sessions that are taken up at once: a worker waits 10 s for that, and one that is stuck must not hold up the rest."""
-
-
-class NodeGrounds:
-    """A node as the place where agent sessions have their workers; see `hired.Grounds`."""
-
-    def __init__(self, workers: WorkerSource) -> None:
-        self._workers = workers
-        self._loop = asyncio.get_running_loop()
-
-    def hold(self) -> asyncio.AbstractEventLoop:
-        """The node's own loop, which outlives every session."""
-        return self._loop
-
-    def release(self) -> None:
-        """There is nothing to give back."""
-
-    async def client(self) -> LauncherClient:
-        """The node's launcher."""
-        return await self._workers.client()
 
 
 class Order(Protocol):
@@ -74,7 +55,7 @@ class NodeSessions:
 
     def __init__(self, shelf: Shelf, workers: WorkerSource, tell: Tell, happened: Happened) -> None:
         self._shelf = shelf
-        self._grounds = NodeGrounds(workers)
+        self._grounds = LoopGrounds(workers)
         self._tell = tell
         self._happened = happened
         self._logs: TurnLogs | None = None

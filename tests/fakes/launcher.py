@@ -47,6 +47,9 @@ class FakeLauncher:
         play: what each worker does.
         refuses: say no to every spawn.
         deaf: obey no kill.
+
+    Attributes:
+        attaches: session and epoch of each order to attach; it knows of no worker to hand over.
     """
 
     def __init__(self, play: Play, *, refuses: bool = False, deaf: bool = False) -> None:
@@ -54,6 +57,7 @@ class FakeLauncher:
         self.client = LauncherClient(AsyncChannel(near))
         self.workers: list[FakeWorker] = []
         self.kills: list[str] = []
+        self.attaches: list[tuple[str, int]] = []
         self._channel = AsyncChannel(far)
         self._play = play
         self._refuses = refuses
@@ -82,6 +86,9 @@ class FakeLauncher:
                 await self.tell({"t": "refused", "id": request["id"], "request": "spawn", "why": "it is full"})
             elif request["t"] == "spawn":
                 await self._spawn(request)
+            elif request["t"] == "attach":
+                self.attaches.append((request["session"], request["epoch"]))
+                await self.tell({"t": "unknown", "id": request["id"]})
             elif request["t"] == "kill":
                 self.kills.append(request["id"])
                 if not self._deaf:

@@ -4,45 +4,40 @@ A provider that takes output schemas is given one for the whole run; any other f
 each prompt. The answer is one JSON object. A role of a run has one agent session. What its conversation has heard is
 not told again; a fresh one is told everything.
 
-Where the run's record is durable, so is the agent session: a run that goes on elsewhere continues its conversation, and
-an answer that was given and not recorded in the run is not asked for again.
+Where the run's record is durable, so is the agent session: a run that goes on elsewhere continues its conversation, an
+answer that was given and not recorded in the run is not asked for again, and a turn that is under way in a worker whose
+node died is waited for; see `begin_hired`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from partyctl_actors.errors import ContentError, SelectionError, SessionError
 from partyctl_actors.participants import answers
-from partyctl_actors.participants.interface import Offer, Seat, WorkerSource
+from partyctl_actors.participants.interface import Offer, Seat
 from partyctl_actors.participants.past_turns import Past, TurnNames, message_of, past_of
 from partyctl_actors.participants.prompts import again, form, told
 from partyctl_actors.participants.schemas import output_schema, sendable
-from partyctl_actors.participants.sessions import worker_plan
+from partyctl_actors.participants.sessions import HiredParts, LoopGrounds, begin_hired, hired_plan
 from partyctl_actors.protocol.message import Message
 from partyctl_actors.protocol.projection import project
-from partyctl_actors.supervision import Supervisor, SupervisorLimits, WorkerPlan, WorkerStarted
+from partyctl_actors.supervision import Supervisor, TakenUp, WorkerPlan, WorkerStarted
 from partyctl_actors.supervision.agent_session import AgentSession
 from partyctl_actors.supervision.hired import HiredEngine
 from partyctl_actors.supervision.off_loop import off_loop
 from partyctl_actors.supervision.policy_commands import Decided
-from partyctl_actors.supervision.session_parts import SessionParts
 from partyctl_actors.supervision.turn_log import SqliteTurnLog
 from partyctl_actors.transcript import Envelope
-from partyctl_base.clock import SystemClock
 from partyctl_base.errors import PartyError
 from partyctl_base.ids import RandomIds
-from partyctl_confinement.client import LauncherClient
 from partyctl_plugins.contract import (
     AgentEvent,
-    ConversationSpec,
     FailureKind,
     OutputSchema,
-    RetryPolicy,
     SessionResumeError,
     Turn,
     TurnFailedError,
@@ -59,23 +54,6 @@ TURN_LIMIT = 4 * 3600.0
 
 TURN_END = 1.5
 """Seconds a turn may take to end when its role is over; then its worker is ended."""
-
-
-class _OnLoop:
-    """The workers of a run, whose supervisors live on the run's own loop; see `Grounds`."""
-
-    def __init__(self, workers: WorkerSource) -> None:
-        self._workers = workers
-        self._loop = asyncio.get_running_loop()
-
-    def hold(self) -> asyncio.AbstractEventLoop:
-        return self._loop
-
-    def release(self) -> None:
-        """The loop and the workers' source are the run's."""
-
-    async def client(self) -> LauncherClient:
-        return await self._workers.client()
 
 
 class _Watcher:
@@ -201,24 +179,27 @@ class ProviderPlayer:
     async def _open(self) -> AgentSession:
         if self._seat.workers is None:
             raise SessionError("There is no source of workers", where=str(self._seat.role), fix="Use partyctl.Session")
-        agent, seat, grounds, limits = self._agent, self._seat, _OnLoop(self._seat.workers), SupervisorLimits()
-        open_log, said = seat.log, self._names.said
+        seat, grounds, said = self._seat, LoopGrounds(self._seat.workers), self._names.said
+        open_log, is_going_on = seat.log, False
         if open_log is not None:
             self._log = log = await off_loop(lambda _: open_log(seat.run_id, seat.role.name))
-            self._past_turns = past_of(await off_loop(lambda _: log.recover()), said)
-        engine = await off_loop(lambda _: HiredEngine(grounds, self._plan, limits, RandomIds(), self._started))
-        self._engine = engine
-        self._schema = output_schema(sendable(seat.protocol, project(seat.protocol, seat.role)), engine.profile)
-        handlers = (_Watcher(seat.watch), *agent.event_handlers)
-        parts = SessionParts(
-            engine, self._plan.spec, agent.clock or SystemClock(), self._names, agent.retry or RetryPolicy(), handlers,
-            limits=limits, log=self._log, on_decided=_told_on_loop(seat.watch),
+            found = await off_loop(lambda _: log.recover())
+            self._past_turns, is_going_on = past_of(found, said), found.state is not None
+        parts = HiredParts(
+            grounds, self._log, handlers=(_Watcher(seat.watch), *self._agent.event_handlers),
+            on_decided=_told_on_loop(seat.watch), on_hired=self._started, ids=self._names,
         )  # fmt: skip
+        session, engine = await off_loop(lambda _: begin_hired(self._agent, self._plan, parts))
+        self._engine = engine
         try:
-            return await off_loop(lambda _: AgentSession(parts))
+            self._schema = output_schema(sendable(seat.protocol, project(seat.protocol, seat.role)), engine.profile)
+            if is_going_on:
+                turn = await off_loop(lambda _: session.unfinished)
+                seat.watch(TakenUp(seat.role.name, engine.found, None if turn is None else turn.turn_id))
         except BaseException:
             await asyncio.shield(off_loop(lambda _: engine.close()))
             raise
+        return session
 
     def _started(self, pid: int, confinement: str) -> None:
         self._seat.watch(WorkerStarted(self._seat.role.name, self._plan.provider.name, pid, confinement))
@@ -229,7 +210,12 @@ class ProviderPlayer:
         unfinished = await off_loop(lambda _: session.unfinished) if self._log is not None else None
         if unfinished is not None:
             is_due = self._past_turns.is_known and message_of(unfinished.turn_id) == self._names.said
-            result = await self._finished(session, unfinished, is_due=is_due)
+            try:
+                result = await self._finished(session, unfinished, is_due=is_due)
+            except TurnFailedError as error:
+                if error.kind is not FailureKind.SCHEMA:
+                    raise
+                return None, again(str(error), offer, by_schema=self._schema is not None)
         if result is None:
             return None, ""
         self._count(result)
@@ -315,8 +301,4 @@ def _worker_plan(agent: Agent, seat: Seat) -> WorkerPlan:
             why="a role's provider runs in a worker process of its own, which loads it by its name",
             fix="Name an installed provider",
         )
-    assert agent.permissions is not None
-    assert agent.approvals is not None
-    cwd = os.path.abspath(agent.cwd or os.getcwd())
-    spec = ConversationSpec(cwd, agent.permissions, agent.approvals, model=agent.model)
-    return worker_plan(agent, spec, {"role": seat.role.name, "run": seat.run_id})
+    return hired_plan(agent, {"role": seat.role.name, "run": seat.run_id})

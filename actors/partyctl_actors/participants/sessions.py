@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 from partyctl_actors.errors import SessionError
+from partyctl_actors.participants.interface import WorkerSource
 from partyctl_actors.supervision.agent_session import AgentSession
 from partyctl_actors.supervision.engine import Engine
 from partyctl_actors.supervision.hired import Grounds, HiredEngine
@@ -21,8 +24,11 @@ from partyctl_actors.supervision.session_parts import SessionParts
 from partyctl_actors.supervision.turn_log import SqliteTurnLog, TurnLog
 from partyctl_base.clock import SystemClock
 from partyctl_base.ids import IdAllocator, RandomIds
+from partyctl_confinement.client import LauncherClient
 from partyctl_confinement.environment import WORKER_ALLOW, scrubbed
+from partyctl_confinement.kept import LABEL
 from partyctl_confinement.policy import resolve as resolve_confinement
+from partyctl_confinement.requests import LABEL_MAX
 from partyctl_plugins import manager
 from partyctl_plugins.contract import (
     CheckpointStore,
@@ -71,61 +77,78 @@ def begin(
         raise
 
 
+class LoopGrounds:
+    """The workers of a source, supervised on the loop that this is made on; see `hired.Grounds`."""
+
+    def __init__(self, workers: WorkerSource) -> None:
+        self._workers = workers
+        self._loop = asyncio.get_running_loop()
+
+    def hold(self) -> asyncio.AbstractEventLoop:
+        """The loop, which outlives every session on it."""
+        return self._loop
+
+    def release(self) -> None:
+        """There is nothing to give back: loop and source are somebody else's."""
+
+    async def client(self) -> LauncherClient:
+        """That of the source."""
+        return await self._workers.client()
+
+
 @dataclass(frozen=True, slots=True)
-class Recorded:
-    """An agent session whose log outlives its process.
+class HiredParts:
+    """What an agent session in workers is made of, besides its agent and the plan of its workers.
 
     Attributes:
-        name: the session's; its workers are found by it.
-        log: its log.
         grounds: where its workers come from.
-        labels: what `partyctl status` shows about them.
+        log: its log, which outlives its process; its workers are found by the log's session. None: it has none, and
+            its workers end with its process.
+        written: what is written to in place of `log`.
         profile: what its provider can do, if that is known.
         idle_release_after: seconds after which an idle connection is closed.
         handlers: told every event of its turns.
         on_decided: told every decision of its policy.
         on_hired: told each worker's pid and confinement.
+        ids: who names its turns; None: random ids.
     """
 
-    name: str
-    log: SqliteTurnLog
     grounds: Grounds
-    labels: Mapping[str, str]
+    log: SqliteTurnLog | None = None
+    written: TurnLog | None = None
     profile: ProviderProfile | None = None
     idle_release_after: float | None = None
     handlers: tuple[EventHandler, ...] = ()
     on_decided: Callable[[Decided], None] | None = None
     on_hired: Callable[[int, str], None] | None = None
+    ids: IdAllocator | None = None
 
 
-def begin_recorded(agent: Agent, parts: Recorded, log: TurnLog | None = None) -> tuple[AgentSession, HiredEngine]:
-    """An agent session that goes on where another process left it, in the same worker if that still lives.
+def begin_hired(agent: Agent, plan: WorkerPlan, parts: HiredParts) -> tuple[AgentSession, HiredEngine]:
+    """An agent session in workers. With a log it goes on where another process left it, in the same worker if that
+    still lives.
 
     Blocks until that is known. Whoever calls this closes the engine, which ends the worker and not the session.
 
     Args:
         agent: a provider's agent.
-        parts: what belongs to the session.
-        log: what is written to in place of `parts.log`.
+        plan: its workers; see `hired_plan`.
+        parts: what else belongs to the session.
 
     Raises:
         PartyError: as for `Agent.session`; JournalError: the log cannot be read.
     """
-    spec, limits, ids = _spec(agent, None, (), None), SupervisorLimits(), RandomIds()
-    labels = {**parts.labels, "session": parts.name}
-    plan = replace(worker_plan(agent, spec, labels), epoch=parts.log.epoch)
-    found = parts.log.recover().state
+    limits, log = SupervisorLimits(), parts.log
     attempt: str | None = None
-    if found is not None:
-        turn = from_plain(dict(found)).turn
-        is_running = turn is not None and turn.phase is Phase.RUNNING
-        attempt = attempt_name(turn.turn_id, turn.serial) if turn is not None and is_running else ""
-    engine = HiredEngine(parts.grounds, plan, limits, ids, parts.on_hired, parts.profile, attempt)
+    if log is not None:
+        labels = {**plan.labels, LABEL: session_label(log.session_id)}
+        plan, attempt = replace(plan, labels=labels, epoch=log.epoch), _attempt(log)
+    engine = HiredEngine(parts.grounds, plan, limits, RandomIds(), parts.on_hired, parts.profile, attempt)
     try:
         session = AgentSession(
             SessionParts(
-                engine, spec, SystemClock(), ids, agent.retry or RetryPolicy(), parts.handlers,
-                idle_release_after=parts.idle_release_after, limits=limits, log=log or parts.log,
+                engine, plan.spec, agent.clock or SystemClock(), parts.ids or RandomIds(), agent.retry or RetryPolicy(),
+                parts.handlers, idle_release_after=parts.idle_release_after, limits=limits, log=parts.written or log,
                 on_decided=parts.on_decided,
             )
         )  # fmt: skip
@@ -133,6 +156,30 @@ def begin_recorded(agent: Agent, parts: Recorded, log: TurnLog | None = None) ->
         engine.close()
         raise
     return session, engine
+
+
+def hired_plan(agent: Agent, labels: dict[str, str]) -> WorkerPlan:
+    """The workers of a session of a provider's agent with the settings that the agent has.
+
+    Raises:
+        ProviderNotFound, ProviderConflict, ConfinementRefused: see `worker_plan`.
+    """
+    return worker_plan(agent, _spec(agent, None, (), None), labels)
+
+
+def session_label(name: str) -> str:
+    """By what the workers of a session are found; its name, unless that is too long for a label."""
+    return name if len(name) <= LABEL_MAX else hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _attempt(log: SqliteTurnLog) -> str | None:
+    """What the worker of a session may have under way; "" for nothing, None if there was no worker yet."""
+    found = log.recover().state
+    if found is None:
+        return None
+    turn = from_plain(dict(found)).turn
+    is_running = turn is not None and turn.phase is Phase.RUNNING
+    return attempt_name(turn.turn_id, turn.serial) if turn is not None and is_running else ""
 
 
 def worker_plan(agent: Agent, spec: ConversationSpec, labels: dict[str, str]) -> WorkerPlan:

@@ -178,11 +178,14 @@ class HiredEngine:
         connection = HiredConnection(await self._grounds.client(), self._plan, self._limits, self._ids, self._gone)
         with self._lock:
             self._connections.append(connection)
-        self.found, self.end = await connection.attach(attempt, self._on_hired)
+        hired: list[tuple[int, str]] = []
+        self.found, self.end = await connection.attach(attempt, lambda *worker: hired.append(worker))
         if self.found is Found.GONE or not connection.usable:
             await asyncio.shield(connection.ended())
             return
         self.taken = connection
+        if self._on_hired is not None:
+            self._on_hired(*hired[0])
         if connection.is_opening:
             self._ready = connection
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from partyctl_actors.supervision.policy_events import Found
 from partyctl_plugins.contract import ConversationSpec, TransportKind
 from partyctl_plugins.manager import ProviderEntry
 
@@ -62,3 +63,12 @@ class WorkerStarted:
     provider: str
     pid: int
     confinement: str
+
+
+@dataclass(frozen=True, slots=True)
+class TakenUp:
+    """The agent session of a role goes on where another process left it: what of its worker, and with which turn."""
+
+    role: str
+    worker: Found
+    turn_id: str | None

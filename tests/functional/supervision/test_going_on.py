@@ -15,7 +15,7 @@ from support.party import wait_until
 
 from partyctl_actors.errors import JournalError
 from partyctl_actors.participants import Agent
-from partyctl_actors.participants.sessions import Recorded, begin_recorded
+from partyctl_actors.participants.sessions import HiredParts, begin_hired, hired_plan
 from partyctl_actors.supervision.agent_session import AgentSession
 from partyctl_actors.supervision.hired import HiredEngine
 from partyctl_actors.supervision.policy_commands import Decided, Rule
@@ -116,12 +116,12 @@ class Heir:
     def _open(self, log: object = None) -> None:
         log = log or self._logs.open("s")
         self.decided = decided = list[Decided]()
-        parts = Recorded(
-            "s", log, self.grounds, {"role": "R"}, self.profile, on_decided=decided.append,  # type: ignore[arg-type]
+        parts = HiredParts(
+            self.grounds, log, profile=self.profile, on_decided=decided.append,  # type: ignore[arg-type]
             on_hired=lambda pid, confinement: self.pids.append(pid),
         )  # fmt: skip
         assert self._agent is not None
-        self.session, self.engine = begin_recorded(self._agent, parts)
+        self.session, self.engine = begin_hired(self._agent, hired_plan(self._agent, {"role": "R"}), parts)
 
     @property
     def rules(self) -> list[Rule]:

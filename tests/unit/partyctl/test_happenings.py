@@ -1,8 +1,9 @@
 """What of an agent's work is a line of `partyctl events`."""
 
 from partyctl.happenings import Happening, happening
+from partyctl_actors.supervision import TakenUp
 from partyctl_actors.supervision.policy_commands import Decided, Rule
-from partyctl_actors.supervision.policy_events import Outcome
+from partyctl_actors.supervision.policy_events import Found, Outcome
 from partyctl_plugins.events import ApprovalDenied, AssistantText, ToolCall
 
 
@@ -23,3 +24,8 @@ def test_a_tool_a_refused_approval_and_a_decision_are_lines() -> None:
 
 def test_what_an_agent_writes_is_none() -> None:
     assert happening(AssistantText("hello")) is None
+
+
+def test_that_a_session_is_taken_up_tells_what_was_found_and_with_which_turn() -> None:
+    taken = TakenUp("Writer", Found.BUSY, "turn-0-a")
+    assert happening(taken) == Happening("session_taken_up", "", {"worker": "busy", "turn": "turn-0-a"})

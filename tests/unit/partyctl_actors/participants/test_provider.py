@@ -18,12 +18,15 @@ from partyctl_actors.journals import JsonlJournal
 from partyctl_actors.participants import Agent, Meter, Offer, Seat
 from partyctl_actors.participants.answers import read as read_answer
 from partyctl_actors.participants.provider import ProviderPlayer, form, told
-from partyctl_actors.supervision import WorkerStarted
+from partyctl_actors.participants.sessions import session_label
+from partyctl_actors.supervision import TakenUp, WorkerStarted
 from partyctl_actors.supervision.policy_commands import Decided
+from partyctl_actors.supervision.policy_events import Found
 from partyctl_actors.supervision.run_logs import run_logs
 from partyctl_actors.transcript import Envelope
 from partyctl_confinement.client import LauncherClient
 from partyctl_confinement.errors import ConfinementRefused
+from partyctl_confinement.requests import LABEL_MAX
 from partyctl_plugins.contract import (
     ApprovalPolicy,
     NativePermissions,
@@ -460,6 +463,23 @@ def test_a_provider_that_takes_none_finds_the_schema_in_the_prompt() -> None:
 # --- a run that goes on
 
 
+def test_a_worker_of_a_durable_run_is_found_by_its_run_and_role_and_another_by_nothing(tmp_path: Path) -> None:
+    stage = playing(FakeProvider(PONG), _first, directory=tmp_path)
+    (worker,) = stage.launcher.workers
+    assert worker.spawn["labels"] == {"role": "B", "run": "run-1", "provider": "scripted", "session": "run-1/B"}
+    assert (worker.spawn["epoch"], stage.launcher.attaches) == (1, [])
+    (worker,) = playing(FakeProvider(PONG), _first).launcher.workers
+    assert "session" not in worker.spawn["labels"]
+
+
+def test_a_name_that_is_no_label_is_shortened_to_one_of_its_own() -> None:
+    names = ["x" * length for length in (LABEL_MAX, LABEL_MAX + 1, LABEL_MAX + 2)]
+    labels = [session_label(name) for name in names]
+    assert labels[0] == names[0]
+    assert len(set(labels)) == 3
+    assert max(map(len, labels)) <= LABEL_MAX
+
+
 async def _first(stage: Stage) -> None:
     stage.player.hear(Envelope(A, B, Ping("one")))
     assert await stage.player.author(OFFER) == Pong("x")
@@ -479,7 +499,9 @@ def test_a_run_that_goes_on_continues_the_conversation_and_tells_only_what_is_ne
         _recalled(stage)
         await stage.player.author(OFFER)
 
-    playing(provider, second, directory=tmp_path)
+    stage = playing(provider, second, directory=tmp_path)
+    assert stage.launcher.attaches == [("run-1/B", 2)]
+    assert TakenUp("B", Found.GONE, None) in stage.seen
     assert provider.resumed == ["c-1"]
     (prompt,) = provider.prompts
     assert prompt.startswith('New messages:\nA to B: Ping {"text": "two"}')
