@@ -21,7 +21,8 @@ from partyctl.maps import Map
 from partyctl_actors.errors import JournalError
 from partyctl_actors.supervision.policy_events import Phase
 from partyctl_actors.supervision.policy_state import SessionState, from_plain
-from partyctl_actors.supervision.turn_reader import Looked, TurnRow, look
+from partyctl_actors.supervision.turn_log import TurnLogs
+from partyctl_actors.supervision.turn_shard import Looked, TurnRow
 from partyctl_base.paths import state_directory
 from partyctl_plugins.codec import Mismatch, codec, pack, unpack
 from partyctl_plugins.contract import ProviderProfile, Turn
@@ -146,7 +147,8 @@ class Shelf:
 
     def look(self, name: str) -> Looked:
         """State and turns of a session, without owning it; nothing, if it has no log yet. Raises JournalError."""
-        return look(self.directory, name) or Looked(None, ())
+        with contextlib.closing(TurnLogs(self.directory, make=False)) as logs:
+            return logs.look(name) or Looked(None, ())
 
     @property
     def _about(self) -> Path:

@@ -42,7 +42,7 @@ class SyncedDisk:
             into: a new directory.
             chance: says which unsynced changes reached the disk all the same; without it, none did.
         """
-        into.mkdir()
+        into.mkdir(mode=0o700)
         for path, synced in self._synced.items():
             content = bytearray(synced)
             for change in self._since[path]:

@@ -23,6 +23,7 @@ from partyctl_actors.errors import JournalError
 from partyctl_actors.journals import refusals
 from partyctl_actors.journals.causes import BUSY, cause_of
 from partyctl_actors.journals.locks import ByteLocks, noted
+from partyctl_actors.journals.places import check_private
 
 _log = logging.getLogger("partyctl.journals")
 
@@ -115,11 +116,13 @@ class Database:
         schema: the statements that make its tables.
         application: its `application_id`, by which it is known for ours.
         version: its `user_version`.
+        is_private: whether it is refused if others can read it.
     """
 
     schema: ClassVar[str]
     application: ClassVar[int]
     version: ClassVar[int]
+    is_private: ClassVar[bool] = False
 
     def __init__(self, file: Path, connect: Connect) -> None:
         self.file = file
@@ -312,6 +315,8 @@ class Database:
         """
         if self._reader is None:
             try:
+                if self.is_private:
+                    check_private(self.file)
                 # The note first: what is committed meanwhile makes the database more than it says, never less.
                 least = self._noted()
                 if self._is_begun(least):
@@ -350,7 +355,7 @@ class Database:
         if tables and application != self.application:
             raise refusals.foreign(str(self.file), "it is the database of another program")
         if tables and version != self.version:
-            raise refusals.foreign(str(self.file), f"its version is {version}, and this partyctl reads {self.version}")
+            raise refusals.other_version(str(self.file), version, self.version)
         if not tables:
             if least is not None:
                 raise self._lost("it holds no tables, and a record was begun in it")

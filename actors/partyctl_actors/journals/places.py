@@ -1,4 +1,4 @@
-"""The directory of a journal: made for its owner alone, and refused where others could change what it holds."""
+"""Where records are: made for their owner alone, and refused where others could change, or read, what is there."""
 
 from __future__ import annotations
 
@@ -42,3 +42,18 @@ def directory_of(path: str | os.PathLike[str], journal: str, *, make: bool = Tru
             f"Close it, with chmod go-w {directory}, or give {journal} another directory",
         )
     return directory
+
+
+def check_private(file: Path) -> None:
+    """See that nobody else can read a file or write in it; one that is missing is nobody's.
+
+    Raises:
+        JournalError: others can, for neither the file nor its directory keeps them out.
+        OSError: it cannot be looked at.
+    """
+    try:
+        mode = stat.S_IMODE(file.stat().st_mode)
+    except FileNotFoundError:
+        return
+    if mode & 0o066 and stat.S_IMODE(file.parent.stat().st_mode) & 0o011:
+        raise refusals.open_to_others(file, mode)

@@ -82,6 +82,17 @@ def unkept(place: str, error: Exception, file: Path | None = None) -> JournalErr
     )
 
 
+def unkept_turn(place: str, error: Exception, file: Path) -> JournalError:
+    """What an agent session is about to do, or has done, may or may not have been written to `file`."""
+    cause = cause_of(error, file)
+    return JournalError(
+        "What an agent session does could not be recorded",
+        where=place,
+        why=_why(cause, error),
+        fix=f"{cause.fix}, then ask again: the session's log says how far it came",
+    )
+
+
 def unusable(place: str, error: Exception, file: Path | None = None) -> JournalError:
     """Records can be neither read nor written there now, and nothing is known against them."""
     cause = cause_of(error, file or Path(place))
@@ -117,6 +128,16 @@ def foreign(place: str, why: str) -> JournalError:
     return JournalError("This file is no record of ours", where=place, why=why, fix="Keep records in another directory")
 
 
+def other_version(place: str, found: int, ours: int) -> JournalError:
+    """A file is ours, of a version that is not read here."""
+    return JournalError(
+        "This file is of another version of partyctl",
+        where=place,
+        why=f"its version is {found}, and this partyctl reads {ours}",
+        fix="Use the partyctl that wrote it, or move its directory away and begin anew",
+    )
+
+
 def unmade(directory: Path, error: Exception, fix: str) -> JournalError:
     """There is no directory for records."""
     why = _why(cause_of(error, directory), error)
@@ -126,6 +147,16 @@ def unmade(directory: Path, error: Exception, fix: str) -> JournalError:
 def shared(directory: Path, why: str, fix: str) -> JournalError:
     """Others could change records."""
     return JournalError("A journal's directory is open to others", where=str(directory), why=why, fix=fix)
+
+
+def open_to_others(file: Path, mode: int) -> JournalError:
+    """Others could read what somebody asked an agent, and what it answered."""
+    return JournalError(
+        "A file of records is open to others",
+        where=str(file),
+        why=f"its mode is {mode:o}, and it is for its owner alone",
+        fix=f"See who has read or changed it, then close it, with chmod 600 {file}",
+    )
 
 
 def _why(cause: Cause, error: Exception) -> str:

@@ -13,10 +13,9 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
-from zlib import crc32
 
 from partyctl_actors.errors import JournalError
-from partyctl_actors.journals import refusals
+from partyctl_actors.journals import refusals, seals
 from partyctl_actors.journals.archive import Kept
 from partyctl_actors.journals.database import Connect, Connection, Database, Undone
 from partyctl_actors.journals.interface import Decision
@@ -282,14 +281,13 @@ def about_text(about: Mapping[str, str]) -> str:
 
 def head_seal(run: str, protocol: str, about: str) -> int:
     """The seal of a run's row."""
-    return crc32(f"{run}\0{protocol}\0{about}".encode("utf-8", "surrogatepass"))
+    return seals.seal(run, protocol, about)
 
 
 def seal_of(before: int, place: int, decision: Decision) -> int:
     """The seal of a decision at its place (from 1), after one that has the seal `before`."""
     turn, sender, receiver, label, payload, tokens = decision
-    text = f"{place}\0{turn}\0{sender}\0{receiver}\0{label}\0{tokens}\0"
-    return crc32(payload, crc32(text.encode("utf-8", "surrogatepass"), before))
+    return seals.seal(place, turn, sender, receiver, label, tokens, "", data=payload, before=before)
 
 
 def _about(text: str) -> Mapping[str, str] | None:

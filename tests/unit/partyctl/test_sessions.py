@@ -24,7 +24,7 @@ from partyctl_actors.errors import JournalError
 from partyctl_actors.supervision.policy_events import Phase
 from partyctl_actors.supervision.policy_state import SessionState, TurnState, to_plain
 from partyctl_actors.supervision.turn_log import TurnLogs
-from partyctl_actors.supervision.turn_reader import TurnRow
+from partyctl_actors.supervision.turn_shard import TurnRow
 from partyctl_plugins.contract import Continuity, ProviderProfile, Turn, TurnResult
 
 ABOUT = About("essay", "Writer", {"source": "scripted", "env": {"KEY": "x"}}, 30.0, 1_790_000_000.0)

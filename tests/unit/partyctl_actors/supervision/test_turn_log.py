@@ -243,27 +243,170 @@ def test_the_database_of_another_program_is_refused_by_name(logs: TurnLogs) -> N
         logs.open("s")
 
 
-def test_a_log_that_a_later_version_wrote_is_refused(logs: TurnLogs) -> None:
+@pytest.mark.parametrize("version", [2, 99])
+def test_a_log_that_another_version_wrote_is_refused(logs: TurnLogs, version: int) -> None:
+    logs.open("s")
+    changed(logs, f"PRAGMA user_version = {version}")
+    why = f"another version of partyctl.*its version is {version}, and this partyctl reads 3.*Use the partyctl"
+    with pytest.raises(JournalError, match=why):
+        logs.open("s")
+    with pytest.raises(JournalError, match=why):
+        logs.look("s")
+
+
+def changed(logs: TurnLogs, *statements: str) -> None:
+    """Somebody else changes the one database that is there."""
+    file = the_file(logs)
+    logs.close()
+    with sqlite3.connect(file) as connection:
+        for statement in statements:
+            assert connection.execute(statement).rowcount != 0
+    connection.close()
+
+
+NO_CHECKSUM = "does not have the checksum"
+
+
+@pytest.mark.parametrize(
+    ("statement", "why"),
+    [
+        ("UPDATE turns SET request = x'82' WHERE turn = 't1'", f"turn t1.*{NO_CHECKSUM}"),
+        ("UPDATE turns SET request = 'text' WHERE turn = 't1'", f"turn t1.*{NO_CHECKSUM}"),
+        ("UPDATE turns SET outcome = CAST(outcome || x'00' AS BLOB) WHERE turn = 't1'", f"turn t1.*{NO_CHECKSUM}"),
+        ("UPDATE turns SET outcome = NULL WHERE turn = 't1'", f"turn t1.*{NO_CHECKSUM}"),
+        ("UPDATE turns SET outcome = (SELECT outcome FROM turns WHERE turn = 't1') WHERE turn = 't2'", "turn t2"),
+        ("UPDATE turns SET place = 9 WHERE turn = 't2'", f"turn t2.*{NO_CHECKSUM}"),
+        ("UPDATE turns SET turn = 't9' WHERE turn = 't2'", f"turn t9.*{NO_CHECKSUM}"),
+        ("DELETE FROM turns WHERE turn = 't1'", "2 turns were kept, and 1 are there"),
+        ("DELETE FROM turns", "2 turns were kept, and 0 are there"),
+        ("UPDATE sessions SET state = x'80'", f"session's row {NO_CHECKSUM}"),
+        ("UPDATE sessions SET state = NULL", f"session's row {NO_CHECKSUM}"),
+        ("UPDATE sessions SET turns = 1", f"session's row {NO_CHECKSUM}"),
+        ("UPDATE sessions SET kept = 1", f"session's row {NO_CHECKSUM}"),
+    ],
+)
+def test_what_is_not_as_it_was_written_is_refused_by_file_session_and_turn(
+    logs: TurnLogs, statement: str, why: str
+) -> None:
+    log = logs.open("s")
+    log.intend("t1", {"prompt": "a"}, {"n": 1})
+    log.outcome("t1", {"text": "A"})
+    log.intend("t2", {"prompt": "b"})
+    file = the_file(logs)
+    changed(logs, statement)
+    refusal = f"(?s)damaged.*{file}, session s.*{why}.*Restore the file from a copy, or delete the session"
+    with pytest.raises(JournalError, match=refusal):
+        log.recover()
+    with pytest.raises(JournalError, match=refusal):
+        logs.look("s")
+
+
+def test_nothing_is_added_to_what_is_not_as_it_was_written(logs: TurnLogs) -> None:
+    log = logs.open("s")
+    log.intend("t1", {"prompt": "a"}, {"n": 1})
+    changed(logs, "UPDATE turns SET request = x'82'")
+    for write in (lambda: log.intend("t1", {}), lambda: log.outcome("t1", {})):
+        with pytest.raises(JournalError, match=f"turn t1.*{NO_CHECKSUM}"):
+            write()
+    log.intend("t2", {"prompt": "b"})
+    changed(logs, "UPDATE sessions SET state = x'80'")
+    with pytest.raises(JournalError, match=f"row {NO_CHECKSUM}"):
+        log.state({"n": 2})
+
+
+def test_a_flipped_byte_of_the_file_is_told(logs: TurnLogs) -> None:
+    log = logs.open("s")
+    log.intend("t1", {"prompt": "find me in the file"}, {"n": 1})
+    file = the_file(logs)
+    changed(logs, "PRAGMA journal_mode = DELETE")
+    data = file.read_bytes()
+    file.write_bytes(data.replace(b"find me", b"find ME"))
+    with pytest.raises(JournalError, match=f"{file}, session s, turn t1.*{NO_CHECKSUM}"):
+        logs.look("s")
+
+
+def test_looking_owns_nothing_and_makes_nothing(logs: TurnLogs) -> None:
+    assert logs.look("s") is None
+    assert list(logs.path.iterdir()) == []
+    log = logs.open("s")
+    log.intend("t1", {"prompt": "a"}, {"n": 1})
+    log.outcome("t1", {"text": "A"})
+    log.intend("t2", {"prompt": "b"})
+    assert logs.look("s") == ({"n": 1}, (("t1", {"prompt": "a"}, {"text": "A"}), ("t2", {"prompt": "b"}, None)))
+    assert logs.look("another") is None
+    log.state({"n": 2})
+
+
+def test_looking_where_nothing_is_makes_no_directory(tmp_path: Path) -> None:
+    assert TurnLogs(tmp_path / "turns", make=False).look("s") is None
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- deleting ---
+
+
+def test_a_log_is_deleted_with_its_turns_and_no_other(logs: TurnLogs) -> None:
+    log, other = logs.open("s"), logs.open("other")
+    for each in (log, other):
+        each.intend("t1", {"prompt": "a"}, {"n": 1})
+    assert logs.delete("s") == 1
+    assert (logs.look("s"), logs.delete("s")) == (None, 0)
+    assert other.recover() == ({"n": 1}, {"t1": {"prompt": "a"}}, {})
+    rows = [shard.read("SELECT COUNT(*) FROM turns") for shard in logs._shards]
+    assert sum(count for [(count,)] in filter(None, rows)) == 1
+
+
+def test_an_owner_whose_log_was_deleted_writes_no_more(logs: TurnLogs) -> None:
+    before = [logs.open("s") for _ in range(3)][-1]
+    logs.delete("s")
+    with pytest.raises(JournalError, match="or its log was deleted"):
+        before.state({"n": 1})
+    anew = logs.open("s")
+    assert anew.epoch > before.epoch  # or a worker of the old one would take it for a predecessor
+    assert anew.recover() == (None, {}, {})
+    with pytest.raises(JournalError, match="or its log was deleted"):
+        before.state({"n": 1})
+
+
+def test_all_logs_below_a_name_are_deleted(logs: TurnLogs) -> None:
+    names = ["run-1/A", "run-1/B", "run-1/B/C", "run-1", "run-10/A", "run-1.A", "run-2/A"]
+    for name in names:
+        logs.open(name)
+    assert logs.delete("run-1", "run-1/") == 4
+    assert [name for name in names if logs.look(name) is not None] == ["run-10/A", "run-1.A", "run-2/A"]
+
+
+# --- the directory and the disk ---
+
+
+def test_a_directory_that_others_can_write_in_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o770)
+    with pytest.raises(JournalError, match=rf"{tmp_path}\): its mode is 770.*chmod go-w"):
+        TurnLogs(tmp_path)
+
+
+def test_a_database_that_others_can_read_is_refused(logs: TurnLogs) -> None:
     logs.open("s")
     file = the_file(logs)
     logs.close()
-    with sqlite3.connect(file) as later:
-        later.execute("PRAGMA user_version = 99")
-    later.close()
-    with pytest.raises(JournalError, match="its version is 99"):
-        logs.open("s")
-
-
-def test_a_torn_row_is_refused_by_name(logs: TurnLogs) -> None:
-    log = logs.open("s")
-    log.intend("t1", {"prompt": "a"})
-    file = the_file(logs)
+    file.chmod(0o640)
+    assert logs.look("s") is not None  # its directory keeps them out
     logs.close()
-    with sqlite3.connect(file) as torn:
-        torn.execute("UPDATE turns SET request = x'82'")
-    torn.close()
-    with pytest.raises(JournalError, match=f"(?s)damaged.*{file}, session s"):
-        log.recover()
+    logs.path.chmod(0o755)
+    for use in (logs.look, logs.open):
+        with pytest.raises(JournalError, match=rf"open to others \({file}\): its mode is 640.*chmod 600 {file}"):
+            use("s")
+
+
+def test_a_full_disk_is_told_with_what_was_to_be_kept_where_and_what_to_do(tmp_path: Path, disk: SyncedDisk) -> None:
+    logs = TurnLogs(tmp_path / "turns", connect=disk.connect)
+    log = logs.open("s")
+    disk.failing = lambda: True
+    told = r"What an agent session does could not be recorded \(.*turns-\d\d\.sqlite\): .+\. .+, then ask again"
+    with pytest.raises(JournalError, match=told):
+        log.intend("t1", {})
+    disk.failing = lambda: False
+    logs.close()
 
 
 def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
