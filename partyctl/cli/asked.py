@@ -62,6 +62,9 @@ def show_meanwhile(event: Map) -> None:
         say(decided_line(event))
     elif kind == "gone":
         say(f"the {event['node']} is gone ({printable(str(event['why']))}); the turn is looked for at the next")
+    elif kind == "unrecorded":
+        say(f"what comes of turn {event['turn']} is not recorded, and would be lost with its node: "
+            f"{printable(str(event['why']))}")  # fmt: skip
     elif kind == "said" and isinstance(said := event.get("said"), dict):
         line = said_line(said)
         if line:

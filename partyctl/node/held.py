@@ -23,7 +23,8 @@ from partyctl_actors.supervision.hired import Grounds, HiredEngine
 from partyctl_actors.supervision.off_loop import off_loop
 from partyctl_actors.supervision.policy_commands import Decided
 from partyctl_actors.supervision.policy_events import Found, Phase
-from partyctl_actors.supervision.turn_log import Plain, Recovered, SqliteTurnLog
+from partyctl_actors.supervision.turn_log import Recovered, SqliteTurnLog
+from partyctl_actors.supervision.turn_shard import Plain
 from partyctl_plugins.codec import codec
 from partyctl_plugins.contract import AgentEvent, NoRunningTurnError, SessionStateError, TurnRequest, TurnTicket
 
@@ -36,16 +37,20 @@ _EVENT = codec(AgentEvent)
 
 
 class NotingLog:
-    """A log that tells when an intent is durable.
+    """A log that tells when an intent is durable, and when an outcome is not.
 
     Args:
         log: what is written to.
         intended: told the turn, on the thread that runs it.
+        unkept: told the turn whose outcome could not be recorded, and why.
     """
 
-    def __init__(self, log: SqliteTurnLog, intended: Callable[[str], None]) -> None:
+    def __init__(
+        self, log: SqliteTurnLog, intended: Callable[[str], None], unkept: Callable[[str, JournalError], None]
+    ) -> None:
         self._log = log
         self._intended = intended
+        self._unkept = unkept
 
     def intend(self, turn_id: str, request: Plain, state: Plain | None = None) -> None:
         """See `TurnLog.intend`."""
@@ -54,7 +59,11 @@ class NotingLog:
 
     def outcome(self, turn_id: str, outcome: Plain, state: Plain | None = None) -> None:
         """See `TurnLog.outcome`."""
-        self._log.outcome(turn_id, outcome, state)
+        try:
+            self._log.outcome(turn_id, outcome, state)
+        except JournalError as error:
+            self._unkept(turn_id, error)
+            raise
 
     def state(self, state: Plain) -> None:
         """See `TurnLog.state`."""
@@ -98,7 +107,7 @@ class HeldSession:
             PartyError: no worker could be started, or its plugin could not be loaded; the log cannot be read.
         """
         about = self.about
-        noting = NotingLog(log, self._intended_off_loop)
+        noting = NotingLog(log, self._intended_off_loop, self._unkept_off_loop)
         parts = HiredParts(
             grounds, log, noting, about.profile, about.idle_release_after, (self,), self._decided_off_loop
         )  # fmt: skip
@@ -271,6 +280,9 @@ class HeldSession:
     def _intended_off_loop(self, turn_id: str) -> None:
         self._loop.call_soon_threadsafe(self._intended, turn_id)
 
+    def _unkept_off_loop(self, turn_id: str, error: JournalError) -> None:
+        self._loop.call_soon_threadsafe(self._unkept, turn_id, told(error))
+
     def _begin(self, ticket: TurnTicket, deadline: float | None) -> None:
         self._wake_never()
         self.turn_id = ticket.turn_id
@@ -304,6 +316,10 @@ class HeldSession:
             self._tell(follower, began)
             self._tell(follower, {"event": "ended", "turn": turn_id, "session": self.about.name, "state": "under way"})
         self._detaching.clear()
+
+    def _unkept(self, turn_id: str, why: str) -> None:
+        self._happened("turn_not_recorded", self.about.name, why, {"turn": turn_id})
+        self._say({"event": "unrecorded", "session": self.about.name, "turn": turn_id, "why": why})
 
     def on_event(self, event: AgentEvent) -> None:
         """See `EventHandler`; on the loop."""

@@ -7,7 +7,7 @@ submitter -> node   session {run, session, do, ...}
          interrupt  {turn}
          steer      {text}
          release, resume
-node -> submitter   turn, said, decided, and at last ended or failed
+node -> submitter   turn, said, decided, unrecorded, and at last ended or failed
 
 The order of a law holds here as well: who a session is, is durable before its first turn is.
 """

@@ -27,6 +27,7 @@ class TurnNotes:
     def __init__(self, log: TurnLog | None) -> None:
         self._to = log
         self._intended: str | None = None
+        self._owed: tuple[str, Mapping[str, object]] | None = None
 
     def recover(self) -> SessionState | None:
         """Where the session stood, None if nothing is known."""
@@ -57,6 +58,7 @@ class TurnNotes:
     def intend(self, ticket: TurnTicket, state: SessionState) -> None:
         """A turn is about to be run: durable when this returns. Raises JournalError: it must not be run."""
         if self._to is not None:
+            self._make_up(self._to)
             self._to.intend(ticket.turn_id, _plain(_REQUEST.encode(ticket.request)), to_plain(state))
             self._intended = ticket.turn_id
 
@@ -64,6 +66,7 @@ class TurnNotes:
         """A turn goes on; whether that is durable. Raises JournalError: it must not."""
         if self._to is None:
             return False
+        self._make_up(self._to)
         self._to.state(to_plain(state))
         return True
 
@@ -89,9 +92,16 @@ class TurnNotes:
             self._to.outcome(turn_id, outcome, to_plain(state))
             return True
         except JournalError:
-            # The result was paid for. After a death the turn counts as lost in flight, and is not run again.
+            # The result was paid for. If there is a death before it can be kept, the turn counts as lost in flight.
             _log.exception("The outcome of %s could not be recorded", turn_id)
+            self._owed = turn_id, outcome
             return False
+
+    def _make_up(self, log: TurnLog) -> None:
+        """Keep the outcome that could not be kept at the end of its turn, before anything else is kept."""
+        if self._owed is not None:
+            log.outcome(*self._owed)
+            self._owed = None
 
 
 def _plain(encoded: object) -> Mapping[str, object]:

@@ -11,6 +11,7 @@ from partyctl_actors.errors import JournalError
 from partyctl_actors.supervision.plan import SupervisorLimits
 from partyctl_actors.supervision.policy_commands import Rule
 from partyctl_actors.supervision.turn_log import MemoryTurnLog
+from partyctl_actors.supervision.turn_shard import Plain
 from partyctl_base.clock import StopSignal
 from partyctl_plugins.contract import (
     Continuity,
@@ -309,6 +310,32 @@ class TestLogs:
         told, _ = local(log=Full())
         assert told.run().result.text == "ok"
         assert "could not be recorded" in caplog.text
+
+    @pytest.mark.parametrize("next_thing", ["run", "release"])
+    def test_an_outcome_that_could_not_be_kept_is_kept_before_anything_else_is(
+        self, next_thing: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        class FullAtFirst(MemoryTurnLog):
+            is_full = True
+
+            def outcome(self, turn_id: str, outcome: Plain, state: Plain | None = None) -> None:
+                if self.is_full:
+                    raise JournalError("disk full")
+                super().outcome(turn_id, outcome, state)
+
+        log = FullAtFirst()
+        told, _ = local(log=log)
+        first = told.run().turn_id
+        assert list(log.recover().intents) == [first]
+        if next_thing == "run":
+            with pytest.raises(JournalError):
+                told.run()
+        log.is_full = False
+        told.run() if next_thing == "run" else told.session.release()
+        found = log.recover()
+        assert found.intents == {}
+        assert next(iter(found.outcomes)) == first
+        assert caplog.text.count("could not be recorded") == 1
 
     def test_a_turn_that_waited_when_its_session_died_goes_on_by_its_ticket(self, log: MemoryTurnLog) -> None:
         class Killed(FakeClock):
