@@ -71,8 +71,12 @@ class Heir:
         self._open()
 
     def under_way(self, phase: Phase) -> str:
-        """Begin a turn on another thread; its id, once it is in that phase."""
-        session, ticket = self.session, self.session.prepare_turn(GO)
+        """Begin a turn on another thread; its id, once it is in that phase, and its worker knows of it."""
+        session, engine, ticket = self.session, self.engine, self.session.prepare_turn(GO)
+
+        def is_under_way() -> bool:
+            asked = phase is not Phase.RUNNING or "busy" in engine.workers.values()
+            return session.state.phase is phase and asked
 
         def run() -> None:
             with contextlib.suppress(Exception):  # its process dies
@@ -80,7 +84,7 @@ class Heir:
 
         self._threads.append(threading.Thread(target=run, daemon=True))
         self._threads[-1].start()
-        wait_until(lambda: session.state.phase is phase, 20, f"the turn is {phase}")
+        wait_until(is_under_way, 20, f"the turn is {phase}")
         return ticket.turn_id
 
     def die(self, *, with_worker: bool = False) -> None:
@@ -179,7 +183,7 @@ def test_an_interrupt_that_nobody_carried_out_is_carried_out_by_the_second_heir(
     ticket = heir.session.unfinished
     assert ticket is not None
     heir.session.interrupt(ticket)
-    heir.session._notes.moved(heir.session.state)
+    heir.session._core.notes.moved(heir.session.state)
     heir.die()
     again = heir.session.unfinished
     assert again is not None

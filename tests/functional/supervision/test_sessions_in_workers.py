@@ -239,7 +239,7 @@ class TestDeaths:
         conversation = told.run().conversation_id
         os.kill(grounds.pids[-1], signal.SIGKILL)
         psutil.wait_procs([psutil.Process(grounds.pids[-1])] if psutil.pid_exists(grounds.pids[-1]) else [], timeout=20)
-        wait_until(lambda: not told.session._connections[1].alive)
+        wait_until(lambda: told.session._core.connections.dead)
         turn = told.run()
         assert (turn.conversation_id, turn.continuity) == (conversation, Continuity.CONTINUED)
         assert told.decided == []
@@ -281,7 +281,7 @@ class TestDeaths:
     ) -> None:
         told = open_session([{"say": "one"}])
         os.kill(grounds.pids[-1], signal.SIGKILL)
-        wait_until(lambda: not told.session._engine._ready.alive)  # type: ignore[attr-defined]
+        wait_until(lambda: not told.session._core.parts.engine._ready.alive)  # type: ignore[attr-defined]
         assert told.run().result.text == "one"
 
 

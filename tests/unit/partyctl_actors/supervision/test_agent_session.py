@@ -499,7 +499,7 @@ class TestCheckpoints:
     def test_a_store_needs_a_key(self) -> None:
         told, _ = local()
         with pytest.raises(ValueError, match="checkpoint_key"):
-            AgentSession(replace(told.session._parts, checkpoints=FakeCheckpointStore()))
+            AgentSession(replace(told.session._core.parts, checkpoints=FakeCheckpointStore()))
 
     def test_adopt_takes_a_conversation_unless_something_newer_is_held(self) -> None:
         told, transport = local()

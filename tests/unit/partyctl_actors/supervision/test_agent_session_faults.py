@@ -82,7 +82,7 @@ class TestHandlers:
 
     def test_who_watches_the_decisions_and_raises_leaves_nothing_stuck(self) -> None:
         told, _ = local([turn_failed(TRANSIENT)])
-        object.__setattr__(told.session._parts, "on_decided", lambda decided: 1 / 0)
+        object.__setattr__(told.session._core.parts, "on_decided", lambda decided: 1 / 0)
         assert told.run().result.text == "ok"
         assert told.clock.waits == [30]  # type: ignore[attr-defined]
 

@@ -1,0 +1,119 @@
+"""What all of an agent session shares: where it stands, and who carries out what the policy decides.
+
+Whatever changes the state is a `step` of the policy, under one lock. What a step tells to do is done outside of it,
+except that an interrupt is passed on within, so that it meets the turn that it was decided about or none.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from partyctl_actors.supervision import policy_commands, policy_events, telling
+from partyctl_actors.supervision.kept_conversation import KeptConversation
+from partyctl_actors.supervision.open_connections import OpenConnections
+from partyctl_actors.supervision.policy import SessionPolicy
+from partyctl_actors.supervision.policy_commands import Command, Execute, Fail, Finish, Open, Wait
+from partyctl_actors.supervision.policy_events import Event, Phase
+from partyctl_actors.supervision.running_turn import RunningTurn
+from partyctl_actors.supervision.session_parts import SessionParts
+from partyctl_actors.supervision.turn_notes import TurnNotes
+from partyctl_plugins.contract import TurnTicket
+
+Last: TypeAlias = Open | Execute | Wait | Finish | Fail
+"""What only the thread that runs the turn carries out: it ends the turn, or is answered by an event."""
+
+
+class SessionCore:
+    """Where one agent session stands, and what it holds.
+
+    Args:
+        parts: what it is made of.
+
+    Attributes:
+        parts: as given.
+        lock: held while the state changes, or what is below it.
+        state: where it stands.
+        recovered: whether another session with this log stood there before.
+        ticket: the newest reservation.
+        running: the turn that a thread carries out now.
+        connections: those that are open.
+        kept: its checkpoint, and what its conversations used.
+        notes: its log.
+    """
+
+    def __init__(self, parts: SessionParts) -> None:
+        self.parts = parts
+        self.lock = threading.RLock()
+        self.ticket: TurnTicket | None = None
+        self.running: RunningTurn | None = None
+        self.connections = OpenConnections()
+        self.notes = TurnNotes(parts.log)
+        self._policy = SessionPolicy(parts.config())
+        found = self.notes.recover()
+        begin = parts.beginning() if found is None else None
+        self.kept = KeptConversation(parts.checkpoints, parts.checkpoint_key)
+        self.recovered = found is not None
+        self.state = found or self._policy.begin(None if begin is None else begin.conversation_id)
+        if begin is not None and begin.usage is not None and self.state.conversation_id:
+            self.kept.report(begin.conversation_id, begin.usage)
+
+    def now(self) -> float:
+        """What the session's clock says, in seconds."""
+        return self.parts.clock.monotonic()
+
+    def step(self, event: Event) -> list[Command]:
+        """Let something happen to the session; what is to be done about it."""
+        with self.lock:
+            self.state, commands = self._policy.step(self.state, event)
+            if self.state.phase in (Phase.IDLE, Phase.PREPARED):
+                self.running = None
+            return commands
+
+    def carry_out(self, commands: Sequence[Command]) -> Last | None:
+        """Do what can be done at once; the command that is left for the thread that runs the turn."""
+        self.report(commands)
+        last: Last | None = None
+        for command in commands:
+            if isinstance(command, policy_commands.CloseConversation):
+                self.connections.close(command.connection)
+            elif isinstance(command, policy_commands.SaveCheckpoint):
+                self.kept.save(command.conversation_id)
+            elif isinstance(command, policy_commands.ClearCheckpoint):
+                self.kept.save(None)
+            elif isinstance(command, Last):
+                last = command
+        self._close_unneeded()
+        return last
+
+    def report(self, commands: Sequence[Command]) -> None:
+        """Tell the decisions among `commands` to whoever watches."""
+        telling.report(self.parts.on_decided, commands)
+
+    def pass_on_interrupt(self, commands: Sequence[Command]) -> None:
+        """Have the opening, attempt or wait under way end if `commands` say so. Under the lock."""
+        if self.running is None or not any(isinstance(each, policy_commands.Interrupt) for each in commands):
+            return
+        self.running.stop.set()
+        self.parts.engine.abandon()
+        self.connections.interrupt()
+
+    def notice_deaths(self) -> None:
+        """Take note of connections that have ended between turns."""
+        with self.lock:
+            gone = self.connections.dead
+            if self.running is not None or not gone:
+                return
+            commands = [
+                command
+                for serial in gone
+                for command in self.step(policy_events.Died(self.now(), serial, "the worker ended"))
+            ]
+        self.carry_out(commands)
+
+    def _close_unneeded(self) -> None:
+        with self.lock:
+            turn = self.state.turn
+            needed = (self.state.connection, None if turn is None else turn.serial)
+        self.connections.close_others(needed)
