@@ -19,6 +19,7 @@ from partyctl.errors import NoSuchSession
 from partyctl.logbook import timestamp
 from partyctl.maps import Map
 from partyctl_actors.errors import JournalError
+from partyctl_actors.journals import refusals
 from partyctl_actors.supervision.policy_events import Phase
 from partyctl_actors.supervision.policy_state import SessionState, from_plain
 from partyctl_actors.supervision.turn_log import TurnLogs
@@ -111,6 +112,12 @@ class Shelf:
                 "What is known of an agent session cannot be read", where=str(path), why=str(error)
             ) from error
 
+    def check(self, name: str) -> None:
+        """See that there is a session of this name, damaged or not. Raises NoSuchSession."""
+        names = self.names()
+        if name not in names:
+            raise NoSuchSession(name, names)
+
     def get(self, name: str) -> About:
         """Who a session is.
 
@@ -136,14 +143,27 @@ class Shelf:
                 file.flush()
                 os.fsync(file.fileno())
             Path(file.name).replace(path)
-            directory = os.open(self._about, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                os.fsync(directory)
-            finally:
-                os.close(directory)
+            _sync(self._about)
         except OSError as error:
             why = error.strerror or str(error)
             raise JournalError("An agent session cannot be kept", where=str(path), why=why) from error
+
+    def delete(self, name: str) -> None:
+        """Delete a session, damaged or not: its log, then who it is. Nobody has it: see `partyctl.node.sessions`.
+
+        Raises:
+            NoSuchSession: there is none of this name.
+            JournalError: it could not be deleted; then it is there, and can be deleted again.
+        """
+        self.check(name)
+        with contextlib.closing(TurnLogs(self.directory, make=False)) as logs:
+            logs.delete(name)
+        path = self._path(name)
+        try:
+            path.unlink()
+            _sync(self._about)
+        except OSError as error:
+            raise refusals.undeleted(str(path), error, path) from error
 
     def look(self, name: str) -> Looked:
         """State and turns of a session, without owning it; nothing, if it has no log yet. Raises JournalError."""
@@ -156,6 +176,14 @@ class Shelf:
 
     def _path(self, name: str) -> Path:
         return self._about / f"{name}{_SUFFIX}"
+
+
+def _sync(directory: Path) -> None:
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def _about_to(about: About) -> Map:

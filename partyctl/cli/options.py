@@ -50,7 +50,10 @@ def book_options(verb: F) -> F:
     """Give a verb that shows a book the options --follow, --since and --json, as `follow`, `since` and `as_json`."""
     followed = click.option("-f", "--follow", is_flag=True, help="Go on with what is added.")
     begun = click.option(
-        "--since", metavar="WHEN", callback=_moment, help="Leave out what is older: 90s, 10m, 2h, 1d12h, or RFC 3339."
+        "--since",
+        metavar="WHEN",
+        callback=moment_before,
+        help="Leave out what is older: 90s, 10m, 2h, 1d12h, or RFC 3339.",
     )
     json = click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
     return followed(begun(json(verb)))
@@ -70,7 +73,7 @@ def _file_option(*names: str) -> Callable[[F], F]:
     )
 
 
-def _moment(_context: click.Context, _option: click.Parameter, given: str | None) -> str:
+def moment_before(_context: click.Context, _option: click.Parameter, given: str | None) -> str:
     """When something was, in the form in which the books keep it; "" for always."""
     if given is None:
         return ""

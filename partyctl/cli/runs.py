@@ -6,6 +6,7 @@ Every decision of a run is recorded before it is delivered, in the party's state
 `runs list` shows them, `runs show` what was said in one. `runs resume` goes on where a record ends: nobody is asked for
 a decision that is recorded, and a run that is complete is shown again. `runs fork` copies the first decisions of one
 into a new one, which then goes its own way. `runs export` writes one as JSON lines, as ap.JsonlJournal keeps them.
+`runs delete` deletes some, with the logs of their agents.
 
 Exit codes: 0; 1 there is no such record, it cannot be read, or a resumed run failed; 7 party.toml, the state directory
 or the session's file cannot be used; 130 or 143 a resumed run was cancelled.
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from partyctl.cli.options import chosen_party, party_options
+from partyctl.cli.options import chosen_party, moment_before, party_options
 from partyctl.cli.output import emit, emit_json, emit_table, printable, say
 from partyctl.cli.run import show_json, show_text, until_signalled
 from partyctl.config import check_enforceable, load
@@ -161,6 +162,38 @@ def export(run: str, file: Path | None, party: str | None) -> int:
     for line in whole(kept.run, kept.protocol, decisions, kept.about, kept.ending):
         emit(line.decode("ascii").rstrip("\n"))
     return 0
+
+
+@command.command()
+@click.argument("runs", metavar="[RUN]...", nargs=-1)
+@click.option(
+    "--before",
+    metavar="WHEN",
+    callback=moment_before,
+    help="Delete all that ended and did not change since: 30d, 12h, or RFC 3339.",
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@party_options
+def delete(runs: tuple[str, ...], before: str, as_json: bool, file: Path | None, party: str | None) -> int:
+    """Delete recorded runs, with what their agents were asked and answered, and print the id of each.
+
+    A run that is under way is left alone, and one that is unfinished is deleted only by its id.
+
+    Exit codes: 0; 1 a record is not there, under way or cannot be deleted, and the others are deleted; 2 neither RUN
+    nor --before; 7 party.toml or the state directory cannot be used.
+    """
+    from partyctl.cli.deleting import delete_each
+    from partyctl.recorded import recorded
+    from partyctl_actors.supervision.run_logs import delete_run
+
+    if not runs and not before:
+        raise click.UsageError("There is nothing to delete: name a RUN, or give --before.")
+    chosen = chosen_party(file, party)
+    journal = recorded(chosen, to_write=False)
+    if before:
+        old = [kept.run for kept in journal.survey()[0] if kept.ending and timestamp(kept.changed) < before]
+        runs = (*runs, *(run for run in old if run not in runs))
+    return delete_each(chosen, runs, lambda run: delete_run(journal, run), as_json=as_json)
 
 
 def _go_to(directory: str) -> None:

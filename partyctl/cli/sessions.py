@@ -1,7 +1,8 @@
 """Show the agent sessions of a party, and what was asked in them.
 
 `sessions list` shows them all, `sessions show NAME` one of them, `sessions turns NAME` its turns with their answers:
-the last 64, and those without an outcome. It makes no difference whether the party is up.
+the last 64, and those without an outcome; `sessions delete NAME` deletes it. It makes no difference whether the party
+is up.
 
 States: idle; busy, at a turn; waiting, for the next attempt at one; limited, until when the provider said; degraded, a
 turn was lost in flight or answered in a fresh conversation; failed, with the error of the last turn.
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import click
 
-from partyctl.cli.asked import SCHEMA_VERSION, session_name
+from partyctl.cli.asked import SCHEMA_VERSION, given, session_name
 from partyctl.cli.options import chosen_party, party_options
 from partyctl.cli.output import emit, emit_json, emit_table, printable, say
 from partyctl.cli.session_rows import HEADINGS, row, short
@@ -95,6 +96,34 @@ def turns(name: str, as_json: bool, file: Path | None, party: str | None) -> int
     else:
         say(f"session {name} was asked nothing yet")
     return 0
+
+
+@command.command()
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@party_options
+def delete(names: tuple[str, ...], as_json: bool, file: Path | None, party: str | None) -> int:
+    """Delete agent sessions with all that was asked and answered in them, and print their names.
+
+    The provider keeps the conversations, as far as it does.
+
+    Exit codes: 0; 1 a session is not there, in a turn or cannot be deleted, and the others are deleted; 4 the party's
+    host does not answer; 7 party.toml or the state directory cannot be used; 130 or 143 ended by a signal.
+    """
+    from partyctl.cli.deleting import delete_each
+
+    chosen = chosen_party(file, party)
+    shelf = Shelf.of(chosen)
+
+    def delete_one(name: str) -> None:
+        shelf.check(name)
+        # A node has it in its hands, or may take it there at any time.
+        if owner(chosen) is None:
+            shelf.delete(name)
+        elif code := given(chosen, {"session": name, "do": "delete"})[0]:
+            raise click.exceptions.Exit(code)
+
+    return delete_each(chosen, names, delete_one, as_json=as_json)
 
 
 class Looker:

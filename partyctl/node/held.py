@@ -174,11 +174,7 @@ class HeldSession:
         """
         async with self._asking:
             if self.turn_id is not None:
-                raise SessionStateError(
-                    "a turn is under way in this session",
-                    where=f"session {self.about.name}, turn {self.turn_id}",
-                    fix=f"Wait for its end, or end it with: partyctl interrupt {self.about.name}",
-                )
+                raise self._busy("a turn is under way in this session")
             request = TurnRequest(prompt)
             ticket = await off_loop(lambda _: self.session.prepare_turn(request))
             (self._detaching if detach else self._followers).add(follower)
@@ -230,13 +226,20 @@ class HeldSession:
         """
         async with self._asking:
             if self.turn_id is not None:
-                raise SessionStateError(
-                    "a session cannot be released in a turn",
-                    where=f"session {self.about.name}, turn {self.turn_id}",
-                    fix=f"Wait for its end, or end it with: partyctl interrupt {self.about.name}",
-                )
+                raise self._busy("a session cannot be released in a turn")
             await off_loop(lambda _: self.session.release())
         self._happened("session_released", self.about.name, "", {})
+
+    async def retire(self) -> None:
+        """Let its worker go, for good: it is about to be deleted.
+
+        Raises:
+            SessionStateError: a turn is under way.
+        """
+        async with self._asking:
+            if self.turn_id is not None:
+                raise self._busy("a session cannot be deleted in a turn")
+            await self.close(0.0)
 
     async def go_on(self) -> None:
         """A person says: go on."""
@@ -271,6 +274,12 @@ class HeldSession:
         with contextlib.suppress(Exception):  # what could not be written is found by whoever opens it next
             await off_loop(lambda _: session.release())
         await off_loop(lambda _: engine.close())
+
+    def _busy(self, what: str) -> SessionStateError:
+        where = f"session {self.about.name}, turn {self.turn_id}"
+        return SessionStateError(
+            what, where=where, fix=f"Wait for its end, or end it with: partyctl interrupt {self.about.name}"
+        )
 
     # --- its turns ---
 

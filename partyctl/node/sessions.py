@@ -6,7 +6,7 @@ submitter -> node   session {run, session, do, ...}
          follow     {turn}
          interrupt  {turn}
          steer      {text}
-         release, resume
+         release, resume, delete
 node -> submitter   turn, said, decided, unrecorded, and at last ended or failed
 
 The order of a law holds here as well: who a session is, is durable before its first turn is.
@@ -71,6 +71,7 @@ class NodeSessions:
             "steer": self._steer,
             "release": self._release,
             "resume": self._resume,
+            "delete": self._delete,
         }
 
     def status(self) -> list[Map]:
@@ -178,6 +179,18 @@ class NodeSessions:
         held = await self._open(str(order["session"]), None)
         await held.go_on()
         return _done(held, "resume", lost=held.lost)
+
+    async def _delete(self, order: Map, submitter: str) -> Map:
+        """Not opened for it: it may be damaged, or its provider gone."""
+        name = str(order["session"])
+        async with self._opening.setdefault(name, asyncio.Lock()):
+            held = self._held.get(name)
+            if held is not None:
+                await held.retire()
+                del self._held[name]
+            await off_loop(lambda _: self._shelf.delete(name))
+        self._happened("session_deleted", name, "", {})
+        return {"event": "ended", "do": "delete", "session": name, "state": "deleted"}
 
     # --- holding them ---
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -76,6 +76,19 @@ class Archive(ABC):
 
         Raises:
             JournalError: there is one of this id already, or it cannot be written.
+        """
+
+    @abstractmethod
+    def delete(self, run_id: str, before: Callable[[], object] = lambda: None) -> None:
+        """Delete a record, damaged or not. The id may be used again.
+
+        Args:
+            run_id: whose.
+            before: called when nobody can open the record any more, and it is still there: deletes what belongs to it.
+                What it raises keeps the record.
+
+        Raises:
+            JournalError: there is none, a run has it open, or it cannot be deleted.
         """
 
     def fork(self, run_id: str, new_id: str, *, upto: int) -> None:

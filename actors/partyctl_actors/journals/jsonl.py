@@ -7,7 +7,7 @@ import fcntl
 import logging
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -94,6 +94,25 @@ class JsonlJournal(Archive):
         except (OSError, ValueError) as error:
             raise refusals.unkept(str(file), error) from error
 
+    def delete(self, run_id: str, before: Callable[[], object] = lambda: None) -> None:
+        """See `Archive.delete`."""
+        file = self._file(run_id)
+        try:
+            fd = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            raise refusals.unknown(run_id, str(self.path)) from None
+        except (OSError, ValueError) as error:
+            raise refusals.undeleted(str(file), error, file) from error
+        try:
+            _lock(fd, run_id)
+            before()
+            file.unlink()
+            self._sync()
+        except OSError as error:
+            raise refusals.undeleted(str(file), error, file) from error
+        finally:
+            os.close(fd)
+
     def _make(self, file: Path, content: bytes) -> None:
         """A new file that is never seen without its content: so one without a head is damaged, and not new."""
         fd, half = tempfile.mkstemp(prefix=".new-", dir=self.path)
@@ -108,10 +127,7 @@ class JsonlJournal(Archive):
         self._sync()
 
     def _opened(self, fd: int, file: Path, run_id: str, protocol_id: str) -> Record:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise refusals.held(run_id) from None
+        _lock(fd, run_id)
         data = _all_of(fd)
         contents = _contents(file, data)
         if contents.run != run_id:
@@ -178,6 +194,15 @@ class _JsonlRecord:
             _log.warning("How run %s ended could not be written to %s: %s", self._run_id, self._file, error)
         finally:
             os.close(fd)
+
+
+def _lock(fd: int, run_id: str) -> None:
+    """Hold a record; one that was deleted between its opening and now is as good as somebody else's."""
+    with contextlib.suppress(BlockingIOError):
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(fd).st_nlink:
+            return
+    raise refusals.held(run_id)
 
 
 def _contents(file: Path, data: bytes) -> lines.Contents:

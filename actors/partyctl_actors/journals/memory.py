@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from partyctl_actors.errors import JournalError
@@ -55,6 +55,16 @@ class MemoryJournal(Archive):
         if run_id in self._held:
             raise refusals.exists(run_id)
         self._held[run_id] = _Held(protocol_id, about, list(decisions), time.time())
+
+    def delete(self, run_id: str, before: Callable[[], object] = lambda: None) -> None:
+        """See `Archive.delete`."""
+        held = self._held.get(run_id)
+        if held is None:
+            raise refusals.unknown(run_id, "this memory")
+        if held.is_open:
+            raise refusals.held(run_id)
+        before()
+        del self._held[run_id]
 
     def _kept(self, run_id: str) -> Kept:
         held = self._held[run_id]

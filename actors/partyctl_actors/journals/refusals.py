@@ -99,6 +99,12 @@ def unusable(place: str, error: Exception, file: Path | None = None) -> JournalE
     return JournalError("Records cannot be used now", where=place, why=_why(cause, error), fix=cause.fix)
 
 
+def undeleted(place: str, error: Exception, file: Path) -> JournalError:
+    """A record is still there."""
+    cause = cause_of(error, file)
+    return JournalError("A record could not be deleted", where=place, why=_why(cause, error), fix=cause.fix)
+
+
 def unread(place: str, error: Exception, file: Path | None = None) -> JournalError:
     """A record could not be read: the machine's doing, or it is damaged."""
     if cause_of(error, file or Path(place)).is_machine:

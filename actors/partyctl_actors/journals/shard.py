@@ -53,6 +53,7 @@ _END = "UPDATE runs SET ending = ?, length = ? WHERE run = ? AND epoch = ?"
 _TAKE_OVER = "UPDATE runs SET epoch = epoch + 1, ending = '' WHERE run = ? RETURNING epoch"
 _DECISIONS = """SELECT place, turn, sender, receiver, label, payload, tokens, seal FROM decisions
     WHERE run = (SELECT id FROM runs WHERE run = ?) ORDER BY place"""
+_DELETE_DECISIONS = "DELETE FROM decisions WHERE run = (SELECT id FROM runs WHERE run = ?)"
 _RUNS = """SELECT run, protocol, epoch, about, ending, length, seal,
         (SELECT COUNT(*) FROM decisions WHERE run = runs.id),
         COALESCE((SELECT at FROM decisions WHERE run = runs.id ORDER BY place DESC LIMIT 1), begun)
@@ -183,6 +184,29 @@ class Shard(Database):
         """
         rows = self.read(f"{_RUNS} WHERE run = ?", run_id, where=f"run {run_id}")
         return self._found(rows[0]) if rows else None
+
+    def epoch(self, run_id: str) -> int | None:
+        """Under which epoch a record is written, damaged or not; None if there is none.
+
+        Raises:
+            JournalError: it cannot be read.
+        """
+        rows = self.read("SELECT epoch FROM runs WHERE run = ?", run_id, where=f"run {run_id}")
+        return int(rows[0][0]) if rows else None
+
+    def delete(self, run_id: str) -> None:
+        """Delete a record.
+
+        Raises:
+            JournalError: it was not deleted, or may or may not have been.
+        """
+        try:
+            with self.transaction() as connection:
+                connection.execute(_DELETE_DECISIONS, (run_id,))
+                connection.execute("DELETE FROM runs WHERE run = ?", (run_id,))
+        except Undone as error:
+            raise refusals.undeleted(f"run {run_id}, {self.file}", error.cause, self.file) from error.cause
+        self._logged += _COMMIT_SIZE
 
     def survey(self) -> tuple[list[Kept], list[JournalError]]:
         """What is known of every run, and why some are not known."""

@@ -113,6 +113,27 @@ class SqliteJournal(Archive):
         owner = Owner(run_id, protocol_id, 0, about_text(about))
         self._of(run_id).do(lambda shard: shard.create(owner, decisions))
 
+    def delete(self, run_id: str, before: Callable[[], object] = lambda: None) -> None:
+        """See `Archive.delete`."""
+
+        def deleting(shard: Shard) -> None:
+            epoch = shard.epoch(run_id)
+            if epoch is None:
+                raise refusals.unknown(run_id, str(self.path))
+            try:
+                place = place_of(run_id, epoch)
+                if not shard.locks.try_lock(place):
+                    raise refusals.held(run_id)
+                try:
+                    before()
+                    shard.delete(run_id)
+                finally:
+                    shard.locks.unlock(place)
+            except OSError as error:
+                raise refusals.undeleted(f"run {run_id}, {shard.file}", error, shard.file) from error
+
+        self._of(run_id).do(deleting)
+
     def close(self) -> None:
         """Let go of the databases; they are opened again when they are needed. Closes no record."""
         for commits in self._commits:

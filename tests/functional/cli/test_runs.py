@@ -213,3 +213,32 @@ def test_a_run_that_its_node_lost_goes_on_here_and_nobody_is_asked_twice(partyct
     # The one that was under way when the node was killed is asked once more.
     assert sorted(questions) == sorted({*questions} | {"Reviewer 2"}) or questions.count("Reviewer 2") == 2
     assert len(questions) - len(set(questions)) <= 1
+
+
+def test_runs_are_deleted_and_only_what_was_named(story: Cli) -> None:
+    assert story("runs", "fork", "story", "--at", "1", "--as", "other").returncode == 0
+    done = story("runs", "delete", "story", "nobody")
+    assert (done.returncode, done.stdout) == (1, "story\n")
+    assert "no record of this run (run nobody" in done.stderr
+    assert [run["run"] for run in listed(story)] == ["other"]
+    done = story("runs", "delete", "other", "--json")
+    assert json.loads(done.stdout) == {"schema_version": 1, "party": "default", "deleted": ["other"], "errors": []}
+    assert (done.returncode, listed(story)) == (0, [])
+    assert "Writer" in (story.home / "asked").read_text()
+    assert story("run", "story.py").returncode == 0
+    assert (story.home / "asked").read_text() == "Writer\nWriter\n"
+
+
+def test_runs_that_ended_before_a_moment_are_deleted_and_no_unfinished_one(story: Cli) -> None:
+    assert story("runs", "fork", "story", "--at", "1", "--as", "unfinished").returncode == 0
+    assert story("runs", "delete", "--before", "1d").stdout == ""
+    assert story("runs", "delete", "--before", "2099-01-01").stdout == "story\n"
+    assert [run["run"] for run in listed(story)] == ["unfinished"]
+
+
+def test_deleting_needs_to_be_told_what(partyctl: Cli) -> None:
+    done = partyctl("runs", "delete")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "name a RUN, or give --before" in done.stderr
+    assert partyctl("runs", "delete", "--before", "yesterday").returncode == 2
+    assert list(partyctl.home.glob("**/runs")) == []

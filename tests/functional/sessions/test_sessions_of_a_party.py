@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -179,6 +181,48 @@ def test_a_released_session_has_no_worker_until_it_is_asked_again(sessions: Sess
     assert sessions.party.run("release", "s").returncode == 0
     assert sessions.party.status()["workers"] == []
     assert sessions.ask("b")["conversation"] == conversation
+
+
+def test_a_deleted_session_leaves_nothing_and_its_name_begins_anew(sessions: Sessions) -> None:
+    sessions.begin(said("secret"), said("two"), said("three"))
+    conversation = sessions.ask("a")["conversation"]
+    deleted = sessions.party.run("sessions", "delete", "nobody", "s")
+    assert (deleted.returncode, deleted.stdout) == (1, "s\n")
+    assert "no agent session 'nobody'" in deleted.stderr
+    assert sessions.party.status()["workers"] == []
+    assert sessions.party.run("sessions", "turns", "s").returncode == 1
+    assert [event["subject"] for event in sessions.events("session_deleted")] == ["s"]
+    assert sessions.ask("b")["conversation"] != conversation
+    assert sessions.turns() == [("b", "answered", "two")]
+    sessions.party.run("down")
+    deleted = sessions.party.run("sessions", "delete", "s", "--json")
+    assert json.loads(deleted.stdout) == {"schema_version": 1, "party": "default", "deleted": ["s"], "errors": []}
+    sessions.party.up()
+    assert sessions.ask("c")["answer"] == "three"
+    assert [prompt for prompt, _, _ in sessions.turns()] == ["c"]
+
+
+def test_a_session_in_a_turn_is_not_deleted_and_one_that_is_damaged_is(sessions: Sessions) -> None:
+    sessions.begin(HANG, said("two"))
+    sending = sessions.sending("a")
+    refused = sessions.party.run("sessions", "delete", "s")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "cannot be deleted in a turn" in refused.stderr
+    assert "partyctl interrupt s" in refused.stderr
+    assert sessions.party.run("interrupt", "s").returncode == 0
+    sending.communicate(timeout=20)
+    sessions.party.run("down")
+    [file] = (sessions.party.root / "state").rglob("sessions/turns-*.sqlite")
+    with contextlib.closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute("UPDATE turns SET request = x'80'")
+    sessions.party.up()
+    for words in (("send", "s", "b"), ("sessions", "turns", "s")):
+        refused = sessions.party.run(*words)
+        assert refused.returncode == 1
+        assert f"{file}, session s, turn turn-" in refused.stderr
+        assert "delete the session and begin it anew" in refused.stderr
+    assert sessions.party.run("sessions", "delete", "s").returncode == 0
+    assert sessions.ask("b")["answer"] == "two"
 
 
 def test_an_idle_session_lets_its_worker_go_by_itself(sessions: Sessions) -> None:

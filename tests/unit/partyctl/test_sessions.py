@@ -77,6 +77,21 @@ def test_a_file_that_is_none_of_ours_is_refused_by_name(shelf: Shelf, data: byte
         shelf.load("essay")
 
 
+def test_a_session_is_deleted_damaged_or_not_and_no_other(shelf: Shelf) -> None:
+    with pytest.raises(NoSuchSession):
+        shelf.delete("essay")
+    shelf.save(ABOUT)
+    shelf.save(replace(ABOUT, name="other"))
+    logs = TurnLogs(shelf.directory)
+    for name in ("essay", "other"):
+        logs.open(name).intend("t1", {"prompt": "hi"})
+    logs.close()
+    (shelf.directory / "about" / "essay.msgpack").write_bytes(b"damaged")
+    shelf.delete("essay")
+    assert shelf.names() == ["other"]
+    assert [len(shelf.look(name).turns) for name in ("essay", "other")] == [0, 1]
+
+
 def test_looking_at_a_log_takes_it_from_nobody(shelf: Shelf) -> None:
     assert shelf.look("essay").turns == ()
     logs = TurnLogs(shelf.directory)

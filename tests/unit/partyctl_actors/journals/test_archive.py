@@ -132,3 +132,53 @@ def test_what_cannot_be_forked_is_refused(make: Make) -> None:
         make().fork("run-1", "run-2", upto=-1)
     record.close()
     assert [each.run for each in make().runs()] == ["run-1"]
+
+
+# --- deleting ---
+
+
+def test_a_record_is_deleted_and_its_id_is_free_again(make: Make) -> None:
+    make().create("run-1", "p", [FIRST, SECOND])
+    make().create("run-2", "p", [FIRST])
+    make().delete("run-1")
+    assert [kept.run for kept in make().runs()] == ["run-2"]
+    with pytest.raises(JournalError, match="no record of this run"):
+        make().read("run-1")
+    record = make().open("run-1", "another protocol")
+    assert list(record.decisions()) == []
+    record.append(FIRST)
+    record.close()
+    assert list(make().read("run-1")[1]) == [FIRST]
+    assert list(make().read("run-2")[1]) == [FIRST]
+
+
+def test_a_record_that_there_is_not_cannot_be_deleted(make: Make) -> None:
+    called: list[str] = []
+    with pytest.raises(JournalError, match="no record of this run"):
+        make().delete("run-1", lambda: called.append("before"))
+    assert called == []
+
+
+def test_a_record_that_a_run_has_open_is_not_deleted(make: Make) -> None:
+    called: list[str] = []
+    record = make().open("run-1", "p")
+    record.append(FIRST)
+    with pytest.raises(JournalError, match="another run"):
+        make().delete("run-1", lambda: called.append("before"))
+    record.append(SECOND)
+    record.close()
+    assert (called, list(make().read("run-1")[1])) == ([], [FIRST, SECOND])
+
+
+def test_what_belongs_to_a_record_is_deleted_first_while_nobody_can_open_it(make: Make) -> None:
+    make().create("run-1", "p", [FIRST])
+    found = []
+
+    def before() -> None:
+        found.append(make().read("run-1")[0].run)
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises((JournalError, OSError), match="No space left"):
+        make().delete("run-1", before)
+    assert found == ["run-1"]
+    make().delete("run-1")

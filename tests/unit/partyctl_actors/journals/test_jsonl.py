@@ -141,3 +141,20 @@ def test_a_directory_that_is_a_file_is_refused(tmp_path: Path) -> None:
 def test_an_id_that_is_too_long_for_a_file_is_a_journal_error(journal: JsonlJournal) -> None:
     with pytest.raises(JournalError, match="File name too long"):
         journal.open("r" * 300, "p")
+
+
+def test_a_record_that_is_deleted_while_it_is_opened_is_not_written_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = JsonlJournal(tmp_path)
+    journal.create("r", "p", [])
+    opened = os.open
+
+    def deleted_meanwhile(path: Path, *how: int) -> int:
+        fd = opened(path, *how)
+        (tmp_path / "r.jsonl").unlink()
+        return fd
+
+    monkeypatch.setattr(os, "open", deleted_meanwhile)
+    with pytest.raises(JournalError, match="another run"):
+        journal.open("r", "p")
