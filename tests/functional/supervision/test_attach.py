@@ -58,8 +58,8 @@ class Node:
     async def die(self) -> None:
         """All of its descriptors are closed, as by the kernel."""
         self._channel.close()
-        if self.supervisor._hired is not None:
-            self.supervisor._hired.channel.close()
+        if self.supervisor._link.hired is not None:
+            self.supervisor._link.hired.channel.close()
         await self.client.close()
 
     def _heard(self, event: AgentEvent) -> None:
@@ -321,7 +321,7 @@ def test_a_worker_that_waits_for_room_goes_on_when_its_reader_is_gone(standing) 
         flood: Steps = [{"say": "thinking"}, {"stream": ["y" * 60_000] * 100}, {"say": "done"}]
         first = await stand.opened(flood)
         # It stops reading, as one that is stopped does, so that the worker fills its socket.
-        hired = first.supervisor._hired
+        hired = first.supervisor._link.hired
         assert isinstance(hired, Hired)
         hired.channel._pause_reading()
         turn = asyncio.ensure_future(first.supervisor.turn("t1", GO))
@@ -337,7 +337,7 @@ def test_a_worker_that_waits_for_room_goes_on_when_its_reader_is_gone(standing) 
 def test_a_half_of_a_command_that_the_dead_one_sent_is_not_taken_for_a_beginning(standing) -> None:
     async def work(stand: Stand) -> None:
         first = await stand.opened([{"say": "next"}])
-        hired = first.supervisor._hired
+        hired = first.supervisor._link.hired
         assert isinstance(hired, Hired)
         hired.channel._channel.try_send_record(b"\x01" + b"z" * 65535)
         await first.die()

@@ -105,8 +105,8 @@ class Heir:
         """As the kernel does, so that nothing of the dead process reaches its worker."""
         client._channel.close()
         for connection in self.engine._connections:
-            if connection._supervisor._hired is not None:
-                connection._supervisor._hired.channel.close()
+            if connection._supervisor._link.hired is not None:
+                connection._supervisor._link.hired.channel.close()
 
     def close(self) -> None:
         self.session.close()

@@ -106,7 +106,10 @@ class Bench:
     def __init__(self, play: Play, limits: SupervisorLimits, *, refuses: bool = False, deaf: bool = False) -> None:
         self.launcher = FakeLauncher(play, refuses=refuses, deaf=deaf)
         self.events: list[AgentEvent] = []
-        self.supervisor = Supervisor(self.launcher.client, plan(KEY="k", OTHER="o"), self.events.append, limits)
+        self.on_event: Callable[[AgentEvent], None] = self.events.append
+        self.supervisor = Supervisor(
+            self.launcher.client, plan(KEY="k", OTHER="o"), lambda event: self.on_event(event), limits
+        )
 
 
 def supervising(
@@ -179,7 +182,7 @@ def test_a_watcher_that_raises_neither_stops_the_turn_nor_hides(caplog: pytest.L
         def broken(event: AgentEvent) -> None:
             raise RuntimeError("watcher")
 
-        bench.supervisor._on_event = broken
+        bench.on_event = broken
         await one_turn(bench)
 
     def turn(command: Turn) -> list[object]:
