@@ -1,20 +1,19 @@
 """Running a file's session: in this process, or by the nodes of a running host. Both tell the same events.
 
 started {run, place} · worker {role, provider, pid, confinement} · delivered {sender, receiver, label, payload}
-ended {run, messages}
+ended {run, messages}; at a node also gone {node, why}, when it died and the next one is to go on
 """
 
 import asyncio
-import contextlib
 import os
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from collections.abc import Coroutine
 from pathlib import Path
 
 from partyctl.config import PartyConfig
 from partyctl.control import Control
-from partyctl.errors import HostError, RunFailed, exit_code, told
-from partyctl.maps import Map, pack, unpack
+from partyctl.errors import RunFailed, exit_code, told
+from partyctl.following import Entry, Listener, Losses, NodeGone, Show, follow
+from partyctl.maps import Map
 from partyctl.people import Asking, people, shown_once
 from partyctl.program import digest, import_program, session_in
 from partyctl.recorded import Noting, Origin, recorded
@@ -24,22 +23,8 @@ from partyctl_actors.runs import Delivered, Reported, RunEvent, RunStarted, watc
 from partyctl_actors.supervision import WorkerStarted
 from partyctl_base.errors import PartyError
 from partyctl_base.ids import RandomIds
-from partyctl_broker.errors import BusError
-from partyctl_broker.peer import ZmqBus
-from partyctl_broker.port import Letter, Mailbox
-
-ENTER_LIMIT = 5.0
-"""Seconds the host may take to let a run in."""
-
-CONNECT_LIMIT = 15.0
-"""Seconds the broker may take to answer; on a machine with ten times the work it can do it takes some."""
-
-CANCEL_LIMIT = 10.0
-"""Seconds a cancelled run may take to say that it has stopped."""
 
 _ADVICE = "go on with: partyctl runs resume {run}"
-
-Show = Callable[[Map], None]
 
 
 def event_map(event: object) -> Map | None:
@@ -129,8 +114,14 @@ async def _run(session: Session, journal: Journal, run: str, show: Show, advice:
     return 0
 
 
-async def run_there(control: Control, path: Path, name: str | None, config: PartyConfig, show: Show) -> int:
+async def run_there(
+    control: Control, path: Path, name: str | None, config: PartyConfig, show: Show, resumed: str = ""
+) -> int:
     """Have a running host's node run the file's session, and follow it.
+
+    Args:
+        control: the host.
+        path, name, config, show, resumed: as for `run_here`.
 
     Raises:
         RunFailed: the run failed; with the exit code its error has.
@@ -138,134 +129,70 @@ async def run_there(control: Control, path: Path, name: str | None, config: Part
         BusError: the broker does not let this process in.
     """
     order: Map = {"t": "run", "path": str(path), "digest": digest(path), "cwd": os.getcwd()}
-    entry = enter(control)
-    loop = asyncio.get_running_loop()
-    follower = Follower(entry.node, show)
-    loop.add_reader(control.fileno(), follower.host_gone)
-    try:
-        bus = await ZmqBus.connect(entry.endpoint, entry.principal, entry.secret, timeout=CONNECT_LIMIT)
-        try:
-            mailbox = await bus.open(entry.address, follower)
-            order |= {"run": entry.run, "name": name, "config": str(config.source or "")}
-            mailbox.send(entry.node, pack(order))
-            await _followed(follower, mailbox, entry)
-        finally:
-            await bus.close()
-    finally:
-        loop.remove_reader(control.fileno())
+    order |= {"name": name, "config": str(config.source or ""), "resume": resumed}
+    await follow(control, None, lambda entry: Follower(entry, {**order, "run": entry.run}, show))
     return 0
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """What the host gives to one run's submitter: an identity at the broker, and the node that takes the run."""
+class Follower(Listener):
+    """Hears what a node tells about one run.
 
-    run: str
-    node: str
-    address: str
-    endpoint: str
-    principal: str
-    secret: bytes = field(repr=False)
-
-
-def enter(control: Control) -> Entry:
-    """Ask the host to let one run in.
-
-    Raises:
-        HostError: it does not, or its answer is none.
+    A run whose node died goes on from its record at the next one, by itself as long as it comes further: one that
+    loses its node twice without a decision in between may be what kills it.
     """
-    reply = control.request({"t": "enter"}, ENTER_LIMIT)
-    try:
-        if reply.get("t") != "entered" or len(reply.fds) != 1:
-            raise HostError("the host did not take the run", why=str(reply.get("error", reply.get("t"))))
-        return Entry(
-            run=str(reply["run"]),
-            node=str(reply["node"]),
-            address=str(reply["address"]),
-            endpoint=str(reply["endpoint"]),
-            principal=str(reply["principal"]),
-            secret=os.read(reply.fds[0], 64),
-        )
-    except KeyError as error:
-        raise HostError("the host did not take the run", why=f"its answer has no {error}") from None
-    finally:
-        for fd in reply.fds:
-            os.close(fd)
 
+    losses = Losses(
+        absent="the run was not started",
+        node="the node that ran the session is gone",
+        broker="the broker was lost during the run",
+        host="the host ended during the run",
+    )
 
-async def _followed(follower: "Follower", mailbox: Mailbox, entry: Entry) -> None:
-    """Wait for the end of the run; when cancelled, cancel it, and wait until it has stopped."""
-    try:
-        await asyncio.shield(follower.over)
-    except asyncio.CancelledError:
-        with contextlib.suppress(TimeoutError, RunFailed, HostError, BusError):
-            mailbox.send(entry.node, pack({"t": "cancel", "run": entry.run}))
-            async with asyncio.timeout(CANCEL_LIMIT):
-                await asyncio.shield(follower.over)
-        raise
+    def __init__(self, entry: Entry, order: Map, show: Show) -> None:
+        super().__init__(entry, order, show)
+        self._told = 0
+        self._known = 0
+        self._deaths = 0
 
-
-class Follower:
-    """Hears what a node tells about one run. `over` ends with the run."""
-
-    def __init__(self, node: str, show: Show) -> None:
-        self.node = node
-        self._show = show
-        self._advice = ""
-        self._has_begun = False
-        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def letter(self, letter: Letter) -> None:
-        """One event, or the last word; what is neither is dropped."""
-        try:
-            message = unpack(letter.payload)
-        except ValueError:
-            return
-        event = message.get("event")
-        if letter.source != self.node or self.over.done() or not isinstance(event, str):
-            return
-        if event == "failed":
-            code = message.get("code")
-            failed = RunFailed(str(message.get("error")), code if isinstance(code, int) else 1)
-            if self._has_begun:
-                failed.add_note(self._advice)
-            self._end(failed)
-            return
+    def hear(self, event: str, message: Map) -> bool:
+        """See `Listener.hear`. What was told by an earlier node is not told again."""
         if event == "started":
-            self._advice = _ADVICE.format(run=message.get("run"))
-        self._has_begun = self._has_begun or event == "delivered"
-        try:
-            self._show(message)
-        except Exception as error:  # a full disk, a reader that has had enough: nobody sees the rest
-            self._end(error)
-        if event == "ended":
-            self._end(None)
+            if self.begun:
+                return False
+            self.begun = str(message.get("run"))
+        elif event == "delivered":
+            if self._known:
+                self._known -= 1
+                return False
+            self._told, self._deaths = self._told + 1, 0
+        self._show(message)
+        return event == "ended"
 
-    def undelivered(self, letter_id: int, destination: str, why: str) -> None:
-        """The order did not arrive."""
-        self._end(HostError("the run was not started", where=destination, why=why, fix="Run it again"))
+    def may_go_on(self, gone: NodeGone) -> bool:
+        """See `Listener.may_go_on`."""
+        self._deaths += gone.has_heard
+        return super().may_go_on(gone) and self._deaths < 2
 
-    def gone(self, address: str, unknown: tuple[int, ...], why: str) -> None:
-        """The node died, or this end is closed for good."""
-        what = "the node that ran the session is gone" if address == self.node else "the broker was lost during the run"
-        self._end(HostError(what, where=address, why=why, fix=self._then()))
+    def again(self, gone: NodeGone) -> None:
+        """See `Listener.again`."""
+        super().again(gone)
+        self._known = self._told
 
-    def link_lost(self, why: str) -> None:
-        """The broker died; the host starts another, and the run goes on."""
+    def failed(self, error: RunFailed) -> RunFailed:
+        """See `Listener.failed`."""
+        if self._told:
+            error.add_note(_ADVICE.format(run=self.begun))
+        return error
 
-    def host_gone(self) -> None:
-        """The host closed the conversation, which it does only by ending."""
-        self._end(HostError("the host ended during the run", fix=self._then()))
+    def going_on(self) -> Map:
+        """See `Listener.going_on`."""
+        return {**self.order, "resume": self.begun}
 
-    def _then(self) -> str:
-        """What to do after the run was lost: what was decided is recorded."""
-        return self._advice[:1].upper() + self._advice[1:] or "Run it again"
+    def ending(self) -> Map:
+        """See `Listener.ending`."""
+        return {"t": "cancel", "run": self.entry.run}
 
-    def _end(self, error: Exception | None) -> None:
-        if self.over.done():
-            return
-        if error is None:
-            self.over.set_result(None)
-        else:
-            self.over.set_exception(error)
-            self.over.exception()  # whoever follows may have left; then the error is not an unheard one
+    def fix(self) -> str:
+        """See `Listener.fix`: what was decided is recorded."""
+        advice = _ADVICE.format(run=self.begun)
+        return advice[:1].upper() + advice[1:] if self.begun else "Run it again"

@@ -9,7 +9,7 @@ import click
 from partyctl.cli.options import chosen_party, party_options
 from partyctl.cli.output import emit, printable, say
 from partyctl.cli.stopping import until_signalled as until_signalled
-from partyctl.config import check_enforceable, load
+from partyctl.config import PartyConfig, check_enforceable, load
 from partyctl.control import connect
 from partyctl.errors import NotRunning
 from partyctl.maps import Map
@@ -42,22 +42,29 @@ def command(target: str, as_json: bool, file: Path | None, party: str | None) ->
     path, name = split_target(target)
     config = load(file)
     check_enforceable(config)
-    show = show_json if as_json else show_text
-    chosen = chosen_party(file, party)
+    return run_or_resume(path, name, config, show_json if as_json else show_text, chosen_party(file, party))
+
+
+def run_or_resume(path: Path, name: str | None, config: PartyConfig, show: Show, party: str, resumed: str = "") -> int:
+    """Run the file's session by the nodes of the party, if it is up, or else in this process; the exit code.
+
+    Args:
+        path, name, config, show, party, resumed: as for `partyctl.running.run_here`.
+    """
     # Only this call may tell that there is no host: an error of the run itself must never start it a second time.
     try:
-        control = connect(chosen)
+        control = connect(party)
     except NotRunning:
         control = None
     # Outside of the except, or whatever goes wrong in the run would be told as a consequence of that.
     if control is None:
         from partyctl.running import run_here
 
-        return until_signalled(run_here(path, name, config, show, chosen))
+        return until_signalled(run_here(path, name, config, show, party, resumed))
     from partyctl.running import run_there
 
     with control:
-        return until_signalled(run_there(control, path, name, config, show))
+        return until_signalled(run_there(control, path, name, config, show, resumed))
 
 
 def show_json(event: Map) -> None:
@@ -82,5 +89,7 @@ def show_text(event: Map) -> None:
             f"{event['role']} is asked at a {event['at']}, and the run waits for it: answer from the program in the "
             "file, or cast Human(Terminal()) to be asked here"
         )
+    elif kind == "gone":
+        say(f"the {event['node']} is gone ({printable(str(event['why']))}); the run goes on at the next")
     elif kind == "ended":
         say(f"run {event['run']} ended after {event['messages']} messages")

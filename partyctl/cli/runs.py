@@ -1,15 +1,16 @@
 """Show what was recorded of runs, and have them go on.
 
 Every decision of a run is recorded before it is delivered, in the party's state directory, whether a node runs it or
-`partyctl run`. It makes no difference whether the party is up.
+`partyctl run`. They are shown, forked and deleted whether the party is up or not.
 
 `runs list` shows them, `runs show` what was said in one. `runs resume` goes on where a record ends: nobody is asked for
 a decision that is recorded, and a run that is complete is shown again. `runs fork` copies the first decisions of one
 into a new one, which then goes its own way. `runs export` writes one as JSON lines, as ap.JsonlJournal keeps them.
 `runs delete` deletes some, with the logs of their agents.
 
-Exit codes: 0; 1 there is no such record, it cannot be read, or a resumed run failed; 7 party.toml, the state directory
-or the session's file cannot be used; 130 or 143 a resumed run was cancelled.
+Exit codes: 0; 1 there is no such record, it cannot be read, or a resumed run failed; 4 the party's host does not
+answer, or is of another version; 7 party.toml, the state directory or the session's file cannot be used; 130 or 143 a
+resumed run was cancelled.
 """
 
 import json
@@ -22,7 +23,7 @@ import click
 
 from partyctl.cli.options import chosen_party, moment_before, party_options
 from partyctl.cli.output import emit, emit_json, emit_table, printable, say
-from partyctl.cli.run import show_json, show_text, until_signalled
+from partyctl.cli.run import run_or_resume, show_json, show_text
 from partyctl.config import check_enforceable, load
 from partyctl.errors import ExitCode, ProgramError, exit_code, told
 from partyctl.logbook import timestamp
@@ -91,17 +92,18 @@ def show(run: str, as_json: bool, file: Path | None, party: str | None) -> int:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line instead of text.")
 @party_options
 def resume(run: str, as_json: bool, file: Path | None, party: str | None) -> int:
-    """Go on with a recorded run, in this process.
+    """Go on with a recorded run: by the nodes of the party if it is up, otherwise in this process.
 
     Its session is imported from the file that it came from, in the directory where it ran, with the party.toml that
-    counted then unless --file names another.
+    counted then unless --file names another. An agent's turn that goes on in its worker, because only its node was
+    killed, is waited for and not asked again.
 
-    Exit codes: 0 it ran to its end; 1 it failed, or there is no such record; 7 the file, party.toml or the protocol is
-    refused, because it changed for example; 130 or 143 it was cancelled.
+    Exit codes: 0 it ran to its end; 1 it failed, or there is no such record; 4 the party's host does not answer, or is
+    of another version; 7 the file, party.toml or the protocol is refused, because it changed for example; 130 or 143 it
+    was cancelled.
     """
     from partyctl.program import split_target
     from partyctl.recorded import Origin, recorded
-    from partyctl.running import run_here
 
     chosen = chosen_party(file, party)
     origin = Origin.read(recorded(chosen, to_write=False).read(run)[0].about)
@@ -118,7 +120,7 @@ def resume(run: str, as_json: bool, file: Path | None, party: str | None) -> int
     check_enforceable(config)
     path, _ = split_target(origin.file)
     show_event = show_json if as_json else show_text
-    return until_signalled(run_here(path, origin.name or None, config, show_event, chosen, run))
+    return run_or_resume(path, origin.name or None, config, show_event, chosen, run)
 
 
 @command.command()

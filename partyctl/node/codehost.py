@@ -16,10 +16,10 @@ from partyctl.casting import describe_agent
 from partyctl.config import PartyConfig
 from partyctl.config import load as load_config
 from partyctl.errors import ProgramError, exit_code, told
+from partyctl.following import CONNECT_LIMIT
 from partyctl.maps import Map, pack, unpack
 from partyctl.people import people
 from partyctl.program import import_program, session_in
-from partyctl.running import CONNECT_LIMIT
 from partyctl.session import Session
 from partyctl_actors.participants import Agent, Seat
 from partyctl_actors.protocol import Role, definition

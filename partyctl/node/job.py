@@ -40,11 +40,12 @@ LOST_LIMIT = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What a submitter asks for."""
+    """What a submitter asks for; `resumed` is the recorded run that is to go on, "" for a new one."""
 
     run: str
     name: str | None
     submitter: str
+    resumed: str = ""
 
 
 class Job:
@@ -150,7 +151,8 @@ class Job:
         protocol = load(definition)
         self.roles = [role.name for role in protocol.roles]
         # Whoever is told that a run began can resume it.
-        self.run, record = self._record(None if plan["id"] is None else str(plan["id"]), protocol.id)
+        own = None if plan["id"] is None else str(plan["id"])
+        self.run, record = self._record(self.order.resumed or own, protocol.id)
         conductor = Conductor(protocol, self.run, allowance=Allowance(**allowance), record=record, on_event=self._seen)
         try:
             self.state = "running"

@@ -3,7 +3,8 @@
 host -> node    begin {endpoint, principal, secret, party, nodes} · launcher + descriptor · status · stop
                 principal {...}
 node -> host    ready · status {runs, workers, sessions} · principal {name, claims} · dismiss {name}
-submitter -> node   run {run, path, digest, cwd, name, config} · cancel {run} · session {run, ...}, see sessions.py
+submitter -> node   run {run, path, digest, cwd, name, config, resume: "" or the recorded run that is to go on}
+                    cancel {run} · session {run, ...}, see sessions.py
 
 A submitter may only ask for the run it was admitted for: the one in its own address, `client/<run>`. What is no order
 is answered by failed, if it came from a submitter, and dropped otherwise.
@@ -15,13 +16,13 @@ import sys
 from collections.abc import Coroutine
 
 from partyctl.errors import HostError
+from partyctl.following import CONNECT_LIMIT
 from partyctl.maps import Map, pack, sendable, texts, unpack
 from partyctl.node.code import CodeHost, Program
 from partyctl.node.job import Job, Order
 from partyctl.node.pool import CodeHosts
 from partyctl.node.sessions import NodeSessions
 from partyctl.recorded import Origin, recorded
-from partyctl.running import CONNECT_LIMIT
 from partyctl.sessions import Shelf
 from partyctl_actors.journals import Archive, MemoryJournal, Record
 from partyctl_base.aio import AsyncChannel
@@ -223,7 +224,7 @@ class Node:
             raise ValueError(f"run {run} is under way already")
         name = order.get("name")
         program = Program(str(order["path"]), str(order["digest"]), str(order["cwd"]), str(order["config"]))
-        wanted = Order(run, str(name) if name else None, submitter)
+        wanted = Order(run, str(name) if name else None, submitter, str(order["resume"]))
         origin = Origin(program.path, wanted.name or "", program.config, program.cwd)
 
         def record(wished: str | None, protocol: str) -> tuple[str, Record]:

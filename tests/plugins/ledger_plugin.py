@@ -1,9 +1,12 @@
 """A provider that writes each turn into a file when it begins and when it ends, so that what ran twice is seen.
 
-A prompt is a ticket, a number of seconds, and how many of its attempts fail for the moment: "t-3 0.02 1".
+A prompt has a ticket, a number of seconds, and how many of its attempts fail for the moment: "t-3 0.02 1"; the last one
+counts. What is more than that is the prompt of a role, which gets a message `Done`.
 """
 
+import json
 import os
+import re
 import time
 import uuid
 from collections.abc import Mapping
@@ -25,6 +28,8 @@ from partyctl_plugins.events import AssistantText
 MAX_TURNS = 4
 """Successful turns after which a conversation is renewed."""
 
+_TICKET = re.compile(r"([\w-]+) (\d[\d.]*) (\d+)")
+
 
 class LedgerConversation:
     def __init__(self, ledger: str, conversation_id: str) -> None:
@@ -32,7 +37,7 @@ class LedgerConversation:
         self.conversation_id = conversation_id
 
     def turn(self, request: TurnRequest, emit: Emit) -> TurnResult:
-        ticket, seconds, failures = request.prompt.split()
+        (*_, (ticket, seconds, failures)) = _TICKET.findall(request.prompt)
         began = self._note(f"begin {ticket}")
         emit(AssistantText("thinking"))
         time.sleep(float(seconds))
@@ -40,7 +45,10 @@ class LedgerConversation:
             self._note(f"fail {ticket}")
             raise TurnFailedError("not now", kind=FailureKind.TRANSIENT)
         self._note(f"end {ticket}")
-        return TurnResult(text=f"answer to {ticket}", session_id=self.conversation_id)
+        answer = f"answer to {ticket}"
+        if not _TICKET.fullmatch(request.prompt):
+            answer = json.dumps({"label": "Done", "payload": {"text": answer}})
+        return TurnResult(text=answer, session_id=self.conversation_id)
 
     def interrupt(self) -> None:
         """Nothing runs long enough."""

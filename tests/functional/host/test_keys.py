@@ -16,7 +16,7 @@ import pytest
 from support.party import Party, wait_until
 
 from partyctl.control import connect
-from partyctl.running import enter
+from partyctl.following import enter
 from partyctl_base.process import is_alive
 from partyctl_broker.keys import new_pair
 from partyctl_broker.peer import ZmqBus

@@ -8,13 +8,19 @@ from collections.abc import Callable
 import pytest
 from fakes.quiet import quietly
 
-from partyctl.asking import Asker, NodeGone
+from partyctl.asking import Asker
 from partyctl.cli.asked import decided_line, said_line
 from partyctl.errors import HostError, RunFailed
+from partyctl.following import Entry, NodeGone
 from partyctl.maps import Map, pack
 from partyctl_broker.port import Letter
 
 NODE = "node/0"
+ENTRY = Entry("ask-1", NODE, "client/ask-1", "ipc://x", "client/ask-1", b"")
+
+
+def order(doing: str) -> Map:
+    return {"t": "session", "run": "ask-1", "session": "s", "do": doing, "prompt": "?"}
 
 
 def heard(
@@ -25,7 +31,7 @@ def heard(
 
     async def hear() -> tuple[list[Map], object]:
         shown: list[Map] = []
-        asker = Asker(NODE, doing, show or shown.append)
+        asker = Asker(ENTRY, order(doing), show or shown.append)
         for payload in payloads:
             data = payload if isinstance(payload, bytes) else pack(payload)
             asker.letter(Letter(source, "client/ask-1", data))
@@ -95,7 +101,7 @@ def test_a_node_that_is_gone_is_told_apart_from_a_broker_and_a_host_that_are() -
 def test_the_next_node_is_asked_and_that_is_said_once() -> None:
     async def ask() -> list[Map]:
         shown: list[Map] = []
-        asker = Asker(NODE, "send", shown.append)
+        asker = Asker(ENTRY, order("send"), shown.append)
         asker.letter(Letter(NODE, "client/ask-1", pack(TURN)))
         for _ in range(2):
             asker.gone(NODE, (), "killed")
@@ -108,6 +114,17 @@ def test_the_next_node_is_asked_and_that_is_said_once() -> None:
         return shown
 
     assert [each["event"] for each in quietly(ask())] == ["turn", "gone"]
+
+
+def test_the_next_node_is_asked_to_follow_the_turn_and_a_cancelled_asker_ends_it() -> None:
+    async def ask() -> None:
+        asker = Asker(ENTRY, order("send"), lambda event: None)
+        assert asker.ending() is None
+        asker.letter(Letter(NODE, "client/ask-1", pack(TURN)))
+        about = {"t": "session", "run": "ask-1", "session": "s", "turn": "t-1"}
+        assert (asker.going_on(), asker.ending()) == ({**about, "do": "follow"}, {**about, "do": "interrupt"})
+
+    quietly(ask())
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from partyctl.control import Reply
 from partyctl.errors import HostError, RunFailed
+from partyctl.following import Entry, NodeGone, enter
 from partyctl.maps import Map, pack, unpack
-from partyctl.running import Entry, Follower, enter, event_map
+from partyctl.running import Follower, event_map
 from partyctl_actors.runs import Delivered, Reported
 from partyctl_actors.supervision import WorkerStarted
 from partyctl_actors.transcript import Envelope
@@ -55,6 +56,16 @@ def test_anything_else_stays_inside(event: object) -> None:
 
 
 NODE = "node/0"
+ENTRY = Entry("run-1", NODE, "client/run-1", "ipc://x", "client/run-1", b"s" * 32)
+ORDER: Map = {"t": "run", "run": "run-1", "path": "a.py", "resume": ""}
+
+
+def listening(show: Callable[[Map], None]) -> Follower:
+    return Follower(ENTRY, ORDER, show)
+
+
+def letter(message: Map) -> Letter:
+    return Letter(NODE, ENTRY.address, pack(message))
 
 
 def heard(*payloads: bytes | Map, source: str = NODE) -> tuple[list[Map], BaseException | str | None]:
@@ -62,7 +73,7 @@ def heard(*payloads: bytes | Map, source: str = NODE) -> tuple[list[Map], BaseEx
 
     async def hear() -> tuple[list[Map], BaseException | str | None]:
         shown: list[Map] = []
-        follower = Follower(NODE, shown.append)
+        follower = listening(shown.append)
         for payload in payloads:
             data = payload if isinstance(payload, bytes) else pack(payload)
             follower.letter(Letter(source, "client/run-1", data))
@@ -105,7 +116,7 @@ def test_an_event_that_cannot_be_shown_ends_the_following() -> None:
         def broken(event: Map) -> None:
             raise BrokenPipeError
 
-        follower = Follower(NODE, broken)
+        follower = listening(broken)
         follower.letter(Letter(NODE, "client/run-1", pack({"event": "started"})))
         with pytest.raises(BrokenPipeError):
             await follower.over
@@ -124,7 +135,7 @@ LOSSES: list[Callable[[Follower], None]] = [
 @pytest.mark.parametrize("lose", LOSSES)
 def test_every_loss_ends_the_following_once_and_disturbs_nobody_who_left(lose: Callable[[Follower], None]) -> None:
     async def hear() -> None:
-        follower = Follower(NODE, lambda event: None)
+        follower = listening(lambda event: None)
         lose(follower)
         first = follower.over.exception()
         follower.host_gone()
@@ -132,7 +143,7 @@ def test_every_loss_ends_the_following_once_and_disturbs_nobody_who_left(lose: C
         assert isinstance(first, HostError)
 
     async def leave() -> None:
-        lose(Follower(NODE, lambda event: None))
+        lose(listening(lambda event: None))
         await asyncio.sleep(0)
 
     quietly(hear())
@@ -141,13 +152,76 @@ def test_every_loss_ends_the_following_once_and_disturbs_nobody_who_left(lose: C
 
 def test_a_broker_that_is_started_again_does_not_end_the_following() -> None:
     async def hear() -> None:
-        follower = Follower(NODE, lambda event: None)
+        follower = listening(lambda event: None)
         follower.link_lost("died")
         assert not follower.over.done()
         follower.letter(Letter(NODE, "client/run-1", pack({"event": "ended"})))
         assert follower.over.done()
 
     quietly(hear())
+
+
+# --- a node that dies
+
+BEGAN: Map = {"event": "started", "run": "r"}
+
+
+def said(number: int) -> Map:
+    return {"event": "delivered", "label": f"m{number}"}
+
+
+def dies(follower: Follower, *, has_heard: bool = True) -> bool:
+    """The node dies, or is not there; whether the next one is asked."""
+    if has_heard:
+        follower.gone(NODE, (), "killed")
+    else:
+        follower.undelivered(1, NODE, "nobody there")
+    error = follower.over.exception()
+    assert isinstance(error, NodeGone)
+    may = follower.may_go_on(error)
+    follower.again(error)
+    return may
+
+
+def test_a_run_goes_on_at_the_next_node_and_nothing_is_told_twice() -> None:
+    async def hear() -> list[Map]:
+        shown: list[Map] = []
+        follower = listening(shown.append)
+        for message in (BEGAN, said(1), said(2)):
+            follower.letter(letter(message))
+        assert dies(follower)
+        assert not any(not dies(follower, has_heard=False) for _ in range(3))
+        assert follower.going_on() == {**ORDER, "resume": "r"}
+        for message in (BEGAN, said(1), said(2), said(3), {"event": "ended"}):
+            follower.letter(letter(message))
+        assert follower.over.done()
+        return shown
+
+    shown = quietly(hear())
+    assert [each.get("label", each["event"]) for each in shown] == ["started", "m1", "m2", "gone", "m3", "ended"]
+
+
+def test_a_run_that_loses_its_node_twice_without_a_decision_goes_on_no_more() -> None:
+    async def hear() -> None:
+        follower = listening(lambda event: None)
+        follower.letter(letter(BEGAN))
+        for number in (1, 2, 3):
+            for message in map(said, range(1, number + 1)):
+                follower.letter(letter(message))
+            assert dies(follower)
+        for message in (BEGAN, said(1), said(2), said(3)):
+            follower.letter(letter(message))
+        assert not dies(follower)
+
+    quietly(hear())
+
+
+def test_a_run_that_was_not_told_to_have_begun_is_asked_for_again_only_if_its_order_did_not_arrive() -> None:
+    async def hear(has_heard: bool) -> bool:
+        return dies(listening(lambda event: None), has_heard=has_heard)
+
+    assert quietly(hear(False))
+    assert not quietly(hear(True))
 
 
 class Answering:
@@ -179,7 +253,7 @@ ENTERED: Map = {
 
 def test_an_entry_holds_what_the_host_gave_and_hides_its_secret() -> None:
     entry = enter(Answering(ENTERED))  # type: ignore[arg-type]
-    assert entry == Entry("run-1", NODE, "client/run-1", "ipc://x", "client/run-1", b"s" * 32)
+    assert entry == ENTRY
     assert "sss" not in repr(entry)
 
 
