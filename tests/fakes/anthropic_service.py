@@ -23,14 +23,12 @@ It prints its URL, writes its port to FILE (whole or not at all) and runs until 
 
 import argparse
 import json
-import os
-import threading
 import time
 import uuid
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, TextIO
 
 from cast_author import author, directives
+from loopback_service import JsonHandler, LoopbackService
 
 ERRORS = {
     400: "invalid_request_error",
@@ -83,36 +81,21 @@ def earlier_prompts(body: dict[str, Any]) -> list[str]:
     return [block["text"] for message in said for block in blocks(message) if block["type"] == "text"]
 
 
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+class Handler(JsonHandler):
     server: "Service"
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-    def reply(self, status: int, value: object, headers: dict[str, str] | None = None) -> None:
-        raw = json.dumps(value).encode()
-        self.send_response(status)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(raw)))
-        for name, text in (headers or {}).items():
-            self.send_header(name, text)
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(raw)
 
     def error(self, status: int, headers: dict[str, str] | None = None) -> None:
         fault = {"type": ERRORS.get(status, "api_error"), "message": MESSAGES.get(status, f"fake error {status}")}
         self.reply(status, {"type": "error", "error": fault}, headers)
 
-    def do_HEAD(self) -> None:
+    def do_HEAD(self) -> None:  # noqa: N802
         self.reply(200, {})
 
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802
         self.server.note({"event": "request", "method": "GET", "path": self.path})
         self.error(404)
 
-    def do_POST(self) -> None:
+    def do_POST(self) -> None:  # noqa: N802
         raw = self.rfile.read(int(self.headers.get("content-length") or 0))
         body = json.loads(raw or b"{}")
         path = self.path.split("?")[0]
@@ -137,7 +120,7 @@ class Handler(BaseHTTPRequestHandler):
             time.sleep(float(asked["delay"]))
         status, _, tries = asked.get("fail", "").partition(":")
         if status and self.server.within("fail", asked, prompt, tries):
-            return self.error(int(status), {"retry-after": asked["retryafter"]} if "retryafter" in asked else {})
+            return self.error(int(status), self.failure(asked))
         if not body.get("stream") and ("midfail" in asked or "cut" in asked):
             return self.error(529)
         start, deltas, block = self.answer(asked, body, prompt)
@@ -221,32 +204,21 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.flush()
 
 
-class Service(ThreadingHTTPServer):
-    daemon_threads = True
-
+class Service(LoopbackService):
     def __init__(self, port: int = 0, log: TextIO | None = None) -> None:
-        super().__init__(("127.0.0.1", port), Handler)
-        self._lock = threading.Lock()
-        self._tries: dict[tuple[str, str], int] = {}
+        super().__init__(port, Handler)
         self._log = log
 
-    def handle_error(self, *_: object) -> None:
-        """A client that was killed resets its connection; that is what these runs are about."""
-
     def within(self, kind: str, asked: dict[str, str], prompt: str, tries: str) -> bool:
-        """Whether this request still counts among the first `tries` with its line; no number: always."""
-        if not tries:
-            return True
+        """Whether this request still counts among the first `tries` with its line."""
         # Newest line only, as for the directives: a failed prompt comes again joined with the next.
-        line = next(text for text in reversed(prompt.split("\n")) if f"[[{kind}:{asked[kind]}]]" in text)
-        with self._lock:
-            self._tries[kind, line] = self._tries.get((kind, line), 0) + 1
-            return self._tries[kind, line] <= int(tries)
+        mark = f"[[{kind}:{asked[kind]}]]"
+        return self.is_among(tries, (kind, next(text for text in reversed(prompt.split("\n")) if mark in text)))
 
     def note(self, row: dict[str, object]) -> None:
         """One line of the log; written at once, so that a test can wait for it."""
         if self._log is not None:
-            with self._lock:
+            with self.lock:
                 self._log.write(json.dumps(row) + "\n")
                 self._log.flush()
 
@@ -259,12 +231,9 @@ def main() -> None:
     chosen = parser.parse_args()
     log = open(chosen.log, "a", encoding="utf-8") if chosen.log else None  # noqa: SIM115 - open as long as the service
     service = Service(chosen.port, log)
-    port = service.server_address[1]
     if chosen.port_file:
-        with open(f"{chosen.port_file}.new", "w", encoding="ascii") as file:
-            file.write(str(port))
-        os.replace(f"{chosen.port_file}.new", chosen.port_file)
-    print(f"http://127.0.0.1:{port}", flush=True)
+        service.write_port(chosen.port_file)
+    print(f"http://127.0.0.1:{service.server_address[1]}", flush=True)
     service.serve_forever()
 
 

@@ -17,37 +17,21 @@ Every answer costs 7 tokens in and 5 out. Usage: openai_service.py [--port-file 
 
 import argparse
 import json
-import os
-import threading
 import time
 import uuid
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from cast_author import author, directives
+from loopback_service import JsonHandler, LoopbackService
 
 
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server: "Service"
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-    def reply(self, status: int, value: object, headers: dict[str, str] | None = None) -> None:
-        raw = json.dumps(value).encode()
-        self.send_response(status)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(raw)))
-        for name, text in (headers or {}).items():
-            self.send_header(name, text)
-        self.end_headers()
-        self.wfile.write(raw)
+class Handler(JsonHandler):
+    server: LoopbackService
 
     def error(self, status: int, headers: dict[str, str] | None = None) -> None:
         self.reply(status, {"error": {"message": f"fake error {status}", "type": "fake", "code": None}}, headers)
 
-    def do_POST(self) -> None:
+    def do_POST(self) -> None:  # noqa: N802
         body = json.loads(self.rfile.read(int(self.headers.get("content-length") or 0)) or b"{}")
         if self.path != "/v1/responses":
             return self.error(404)
@@ -58,8 +42,8 @@ class Handler(BaseHTTPRequestHandler):
         if "delay" in asked:
             time.sleep(float(asked["delay"]))
         status, _, tries = asked.get("fail", "").partition(":")
-        if status and self.server.within(asked["fail"], tries):
-            return self.error(int(status), {"retry-after": asked["retryafter"]} if "retryafter" in asked else {})
+        if status and self.server.is_among(tries, asked["fail"]):
+            return self.error(int(status), self.failure(asked))
         return self.reply(200, response(body, asked, prompts))
 
 
@@ -91,34 +75,12 @@ def response(body: dict[str, Any], asked: dict[str, str], prompts: list[str]) ->
     }
 
 
-class Service(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self._lock = threading.Lock()
-        self._tries: dict[str, int] = {}
-
-    def handle_error(self, *_: object) -> None:
-        """A client that gave up resets its connection; that is what these tests are about."""
-
-    def within(self, directive: str, tries: str) -> bool:
-        """Whether this request still counts among the first `tries`; no number: always."""
-        if not tries:
-            return True
-        with self._lock:
-            self._tries[directive] = self._tries.get(directive, 0) + 1
-            return self._tries[directive] <= int(tries)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description="A fake of the OpenAI Responses API on loopback.")
     parser.add_argument("--port-file", required=True)
     chosen = parser.parse_args()
-    service = Service()
-    with open(f"{chosen.port_file}.new", "w", encoding="ascii") as file:
-        file.write(str(service.server_address[1]))
-    os.replace(f"{chosen.port_file}.new", chosen.port_file)
+    service = LoopbackService(0, Handler)
+    service.write_port(chosen.port_file)
     service.serve_forever()
 
 

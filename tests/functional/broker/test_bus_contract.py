@@ -38,6 +38,16 @@ def tell(request, connections):
     return run
 
 
+def confirmed(recorder):
+    """A recorder that hears of acknowledgements, too."""
+
+    class Confirmed(recorder):
+        def acknowledged(self, letter_id):
+            self._note("acknowledged", letter_id)
+
+    return Confirmed()
+
+
 class TestBusContract:
     def test_a_letter_arrives_with_its_source_and_correlation(self, tell, recorder):
         async def story(here, there):
@@ -182,12 +192,8 @@ class TestBusContract:
         tell(story)
 
     def test_a_letter_is_acknowledged_when_its_receiver_says_so_and_not_before(self, tell, recorder):
-        class Confirmed(recorder):
-            def acknowledged(self, letter_id):
-                self._note("acknowledged", letter_id)
-
         async def story(here, there):
-            a, b = Confirmed(), recorder()
+            a, b = confirmed(recorder), recorder()
             sender = await here.open("run/a", a)
             receiver = await there.open("run/b", b)
             sender.send("run/b", b"plain")
@@ -204,12 +210,8 @@ class TestBusContract:
         tell(story)
 
     def test_a_letter_that_was_not_acknowledged_is_unknown_when_its_receiver_goes(self, tell, recorder):
-        class Confirmed(recorder):
-            def acknowledged(self, letter_id):
-                self._note("acknowledged", letter_id)
-
         async def story(here, there):
-            a, b = Confirmed(), recorder()
+            a, b = confirmed(recorder), recorder()
             sender = await here.open("run/a", a)
             receiver = await there.open("run/b", b)
             letter_id = sender.send("run/b", b"1", confirm=True)

@@ -5,18 +5,17 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from fakes.conducting import asking, ending, joined, plan, run
 from fakes.runs import A, B, Ping, Pong, rally, request_reply, triangle
 
 from partyctl_actors.journals import Decision
 from partyctl_actors.payloads import pack
 from partyctl_actors.protocol import Protocol, choose
 from partyctl_actors.runs import messages
-from partyctl_actors.runs.allowance import Allowance
 from partyctl_actors.runs.conductor import TABLE, begin, step
 from partyctl_actors.runs.limits import Limits
 from partyctl_actors.runs.run_state import (
     CancelAsked,
-    Command,
     Deliver,
     Dismiss,
     Event,
@@ -28,11 +27,9 @@ from partyctl_actors.runs.run_state import (
     Left,
     Opened,
     Phase,
-    Plan,
     Recall,
     Record,
     Sent,
-    State,
     Stop,
     Stopped,
     Tick,
@@ -45,36 +42,8 @@ TEXT = pack({"text": "hi"})
 timed = Protocol(choose(A, B, {Ping: [], Pong: []}, within=timedelta(seconds=2)))
 
 
-def plan(protocol: Protocol, *recorded: Decision, **allowance: float) -> Plan:
-    names = tuple(role.name for role in protocol.roles)
-    return Plan(protocol.flow, protocol.id, names, Allowance(**allowance), Limits(), recorded)  # type: ignore[arg-type]
-
-
-def run(state: State, *events: Event) -> tuple[State, list[Command]]:
-    """The commands of all events together."""
-    commands: list[Command] = []
-    for event in events:
-        state, more = step(state, event)
-        commands += more
-    return state, commands
-
-
-def joined(protocol: Protocol, *recorded: Decision, **allowance: float) -> tuple[State, list[Command]]:
-    joins = [Joined(role.name, protocol.id, 0.0) for role in protocol.roles]
-    return run(begin(plan(protocol, *recorded, **allowance)), Opened(0.0), *joins)
-
-
-def asking(protocol: Protocol, **allowance: float) -> State:
-    return joined(protocol, **allowance)[0]
-
-
 def said(role: str, turn: int, receiver: str, label: str = "Ping", payload: bytes = TEXT, tokens: int = 0) -> Sent:
     return Sent(role, turn, receiver, label, payload, tokens, 1.0)
-
-
-def ending(state: State) -> Verdict:
-    assert state.verdict is not None
-    return state.verdict
 
 
 # --- 1. opening ---

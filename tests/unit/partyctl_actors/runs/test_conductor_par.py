@@ -7,25 +7,22 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from fakes.conducting import ending
+from fakes.conducting import joined as everyone_joined
 from fakes.runs import A, B, C, Notice, Ping, Pong, Stop
 
 from partyctl_actors.journals import Decision
 from partyctl_actors.payloads import pack
 from partyctl_actors.protocol import Protocol, Step, choose, loop, par, repeat, roles, send
-from partyctl_actors.runs.allowance import Allowance
-from partyctl_actors.runs.conductor import begin, step
-from partyctl_actors.runs.limits import Limits
+from partyctl_actors.runs.conductor import step
 from partyctl_actors.runs.run_state import (
     Command,
     Deliver,
     Event,
     Finish,
     Grant,
-    Joined,
     Left,
-    Opened,
     Phase,
-    Plan,
     Recall,
     Record,
     Recorded,
@@ -43,12 +40,7 @@ apart = Protocol(par([send(A, B, Ping), send(B, A, Pong)], [send(C, D, Ping), se
 
 
 def joined(protocol: Protocol, *recorded: Decision, **allowance: float) -> tuple[State, list[Command]]:
-    names = tuple(role.name for role in protocol.roles)
-    plan = Plan(protocol.flow, protocol.id, names, Allowance(**allowance), Limits(), recorded)  # type: ignore[arg-type]
-    state, _ = step(begin(plan), Opened(0.0))
-    commands: list[Command] = []
-    for name in names:
-        state, commands = step(state, Joined(name, protocol.id, 0.0))
+    state, commands = everyone_joined(protocol, *recorded, **allowance)
     return state, [command for command in commands if not isinstance(command, Welcome)]
 
 
@@ -67,11 +59,6 @@ def run(state: State, *lines: tuple[str, str]) -> tuple[State, list[Command]]:
 
 def decision(turn: int, sender: str, receiver: str, label: str) -> Decision:
     return Decision(turn, sender, receiver, label, NOTHING, 0)
-
-
-def verdict(state: State) -> Verdict:
-    assert state.verdict is not None
-    return state.verdict
 
 
 def record(commands: list[Command]) -> list[Decision]:
@@ -108,29 +95,29 @@ def test_what_follows_begins_with_the_last_decision_of_all_branches() -> None:
         assert commands[-1] == Grant(5, "B", "C", None)
         state, commands = run(state, ("B", "Notice"))
         assert isinstance(commands[-1], Finish)
-        assert verdict(state) == Verdict(Ending.COMPLETE, 5)
+        assert ending(state) == Verdict(Ending.COMPLETE, 5)
 
 
 def test_a_role_speaks_only_in_its_own_turn_and_all_turns_are_named() -> None:
     state, _ = step(joined(apart)[0], Sent("D", 1, "C", "Pong", NOTHING, 0, 0.0))
-    assert verdict(state) == Verdict(Ending.ILLEGAL, 1, "D", "it is the turn of A to speak to B and of C to speak to D")
+    assert ending(state) == Verdict(Ending.ILLEGAL, 1, "D", "it is the turn of A to speak to B and of C to speak to D")
 
 
 def test_a_role_speaks_only_to_its_own_branch() -> None:
     state, _ = step(joined(apart)[0], Sent("A", 1, "D", "Ping", NOTHING, 0, 0.0))
-    assert verdict(state) == Verdict(Ending.ILLEGAL, 1, "A", "it spoke to D, and this turn's receiver is B")
+    assert ending(state) == Verdict(Ending.ILLEGAL, 1, "A", "it spoke to D, and this turn's receiver is B")
 
 
 def test_a_role_that_repeats_itself_is_to_blame_although_its_branch_went_on() -> None:
     state, _ = run(joined(apart)[0], ("A", "Ping"))
     state, _ = step(state, Sent("A", 1, "B", "Ping", NOTHING, 0, 0.0))
-    assert verdict(state) == Verdict(Ending.ILLEGAL, 2, "A", "it is the turn of C to speak to D and of B to speak to A")
+    assert ending(state) == Verdict(Ending.ILLEGAL, 2, "A", "it is the turn of C to speak to D and of B to speak to A")
 
 
 def test_a_branch_whose_role_is_gone_ends_the_run_in_the_turn_that_it_had() -> None:
     state, _ = run(joined(apart)[0], ("C", "Ping"), ("D", "Pong"))
     state, _ = step(state, Left("A", "killed", 0.0))
-    assert (verdict(state).role, verdict(state).turn) == ("A", 1)
+    assert (ending(state).role, ending(state).turn) == ("A", 1)
 
 
 def seconds(of_a: float | None, of_c: float | None) -> Protocol:
@@ -152,14 +139,14 @@ def test_the_state_wakes_for_the_earliest_of_all_limits(
 def test_only_the_one_whose_time_is_up_is_overdue() -> None:
     state, _ = joined(seconds(5, 2))
     state, _ = step(state, Tick(3.0))
-    assert verdict(state) == Verdict(Ending.DEADLINE, 1, "C", "it had 2 s to speak to D")
+    assert ending(state) == Verdict(Ending.DEADLINE, 1, "C", "it had 2 s to speak to D")
 
 
 def test_a_limit_that_was_met_is_forgotten_and_the_other_is_kept() -> None:
     state, _ = step(joined(seconds(5, 2))[0], said(joined(seconds(5, 2))[0], "C", "Ping", 1.0))
     assert (state.wake, list(state.asked)) == (6.0, ["A"])
     state, _ = step(state, said(state, "A", "Ping", 6.5))
-    assert (verdict(state).ending, verdict(state).role) == (Ending.DEADLINE, "A")
+    assert (ending(state).ending, ending(state).role) == (Ending.DEADLINE, "A")
 
 
 def test_a_slow_record_takes_nothing_of_the_time_of_those_whose_turn_it_led_to() -> None:
@@ -180,13 +167,13 @@ def test_a_slow_record_takes_nothing_of_the_time_of_those_whose_turn_it_led_to()
 def test_every_interaction_is_charged_when_it_begins() -> None:
     state, commands = joined(apart, steps=1)
     assert not any(isinstance(command, Grant) for command in commands)
-    assert verdict(state).excess == ("steps", 1, 1)
+    assert ending(state).excess == ("steps", 1, 1)
     state, _ = run(joined(apart, steps=3)[0], ("A", "Ping"))
     assert (state.phase, state.spent.steps) == (Phase.ASKING, 3)
     state, commands = step(state, said(state, "C", "Ping"))
     # What was said is still delivered, and then the run stops.
     assert [type(command) for command in commands[:2]] == [Record, Deliver]
-    assert verdict(state).excess == ("steps", 3, 3)
+    assert ending(state).excess == ("steps", 3, 3)
 
 
 def turning(sender: Step, answer: Step) -> Protocol:
@@ -207,7 +194,7 @@ def test_a_loop_around_a_par_is_entered_once_for_all_branches() -> None:
     state, _ = run(state, *turn)
     assert state.spent.unfoldings == 2
     state, _ = run(state, *turn)
-    assert verdict(state).excess == ("unfoldings", 2, 2)
+    assert ending(state).excess == ("unfoldings", 2, 2)
 
 
 # --- the record ---
@@ -224,7 +211,7 @@ def test_a_full_record_is_followed_in_its_own_order_and_nobody_is_asked() -> Non
     assert [command.decision for command in commands if isinstance(command, Recall)] == full()
     assert [command.decision for command in commands if isinstance(command, Deliver)] == full()
     assert not any(isinstance(command, (Grant, Record)) for command in commands)
-    assert verdict(state) == Verdict(Ending.COMPLETE, 5)
+    assert ending(state) == Verdict(Ending.COMPLETE, 5)
 
 
 @pytest.mark.parametrize("kept", range(5))
@@ -257,9 +244,9 @@ def test_one_branch_may_be_recalled_further_than_the_other() -> None:
 )
 def test_a_record_that_fits_no_branch_ends_the_run_and_both_sides_are_shown(unlike: Decision) -> None:
     state, _ = joined(apart, unlike)
-    assert verdict(state).ending is Ending.JOURNAL
-    assert f"recorded is turn {unlike.turn}, {unlike.sender} to {unlike.receiver}" in verdict(state).why
-    assert "on offer is turn 1, A to B: Ping; C to D: Ping" in verdict(state).why
+    assert ending(state).ending is Ending.JOURNAL
+    assert f"recorded is turn {unlike.turn}, {unlike.sender} to {unlike.receiver}" in ending(state).why
+    assert "on offer is turn 1, A to B: Ping; C to D: Ping" in ending(state).why
 
 
 def test_no_event_of_one_branch_changes_what_the_other_was_asked() -> None:

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from random import Random
 
+from fakes.conducting import asking, ending, plan, run
 from fakes.protocols import accepted
 from fakes.runs import rally
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from partyctl_actors.journals import Decision
 from partyctl_actors.payloads import pack
-from partyctl_actors.protocol import End, Interaction, Protocol
+from partyctl_actors.protocol import End, Interaction
 from partyctl_actors.runs import messages
-from partyctl_actors.runs.allowance import Allowance
 from partyctl_actors.runs.conductor import begin, step
-from partyctl_actors.runs.limits import Limits
 from partyctl_actors.runs.run_state import (
     CancelAsked,
-    Command,
     Deliver,
     Event,
     Failed,
@@ -26,47 +23,16 @@ from partyctl_actors.runs.run_state import (
     Garbled,
     Joined,
     Left,
-    Opened,
     Phase,
-    Plan,
     Record,
     Sent,
-    State,
     Stopped,
     Tick,
     Unrecorded,
 )
-from partyctl_actors.runs.verdict import Ending, Verdict
+from partyctl_actors.runs.verdict import Ending
 
 TEXT = pack({"text": "hi"})
-
-
-def plan(protocol: Protocol, *recorded: Decision, **allowance: float) -> Plan:
-    names = tuple(role.name for role in protocol.roles)
-    return Plan(protocol.flow, protocol.id, names, Allowance(**allowance), Limits(), recorded)  # type: ignore[arg-type]
-
-
-def run(state: State, *events: Event) -> tuple[State, list[Command]]:
-    """The commands of all events together."""
-    commands: list[Command] = []
-    for event in events:
-        state, more = step(state, event)
-        commands += more
-    return state, commands
-
-
-def joined(protocol: Protocol, *recorded: Decision, **allowance: float) -> tuple[State, list[Command]]:
-    joins = [Joined(role.name, protocol.id, 0.0) for role in protocol.roles]
-    return run(begin(plan(protocol, *recorded, **allowance)), Opened(0.0), *joins)
-
-
-def asking(protocol: Protocol, **allowance: float) -> State:
-    return joined(protocol, **allowance)[0]
-
-
-def ending(state: State) -> Verdict:
-    assert state.verdict is not None
-    return state.verdict
 
 
 EVENTS = st.one_of(
