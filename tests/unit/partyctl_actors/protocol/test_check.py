@@ -1,21 +1,8 @@
 import pytest
+from fakes.letters import A, B, C, D, X, Y, Z
 
 from partyctl_actors.errors import ProtocolError
-from partyctl_actors.protocol import Message, Protocol, Report, check, choose, loop, par, repeat, roles, send, stop
-
-A, B, C, D = roles("A", "B", "C", "D")
-
-
-class X(Message):
-    pass
-
-
-class Y(Message):
-    pass
-
-
-class Z(Message):
-    pass
+from partyctl_actors.protocol import Protocol, Report, check, choose, loop, par, repeat, send, stop
 
 
 def codes(report: Report) -> list[tuple[str, str, object]]:

@@ -1,10 +1,10 @@
 from itertools import pairwise
 
 import pytest
+from fakes.letters import A, B, C, D, X, Y, Z
 
 from partyctl_actors.protocol import (
     EndState,
-    Message,
     Protocol,
     ReceiveState,
     SendState,
@@ -22,20 +22,6 @@ from partyctl_actors.protocol import (
     view_definition,
 )
 from partyctl_actors.protocol.projection import ViewState
-
-A, B, C, D = roles("A", "B", "C", "D")
-
-
-class X(Message):
-    pass
-
-
-class Y(Message):
-    pass
-
-
-class Z(Message):
-    pass
 
 
 def view(role: object, *states: ViewState) -> View:

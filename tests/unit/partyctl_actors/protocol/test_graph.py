@@ -1,29 +1,19 @@
 from datetime import timedelta
 
+from fakes.letters import A, B, X, Y
+
 from partyctl_actors.protocol import (
     Arm,
     End,
     Flow,
     Interaction,
-    Message,
     Protocol,
     Step,
     choose,
     loop,
     repeat,
-    roles,
     send,
 )
-
-A, B = roles("A", "B")
-
-
-class X(Message):
-    pass
-
-
-class Y(Message):
-    pass
 
 
 def shape(flow: Flow) -> list[tuple[dict[str, int], int] | None]:

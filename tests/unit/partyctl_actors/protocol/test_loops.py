@@ -1,6 +1,7 @@
+from fakes.letters import A, B, X, Y, Z
+
 from partyctl_actors.protocol import (
     EndState,
-    Message,
     Protocol,
     ReceiveState,
     SendState,
@@ -8,23 +9,8 @@ from partyctl_actors.protocol import (
     loop,
     project,
     repeat,
-    roles,
     send,
 )
-
-A, B = roles("A", "B")
-
-
-class X(Message):
-    pass
-
-
-class Y(Message):
-    pass
-
-
-class Z(Message):
-    pass
 
 
 def test_a_repeat_goes_back_to_the_loop_that_it_names() -> None:

@@ -1,4 +1,5 @@
 import pytest
+from fakes.letters import A, B, C, D, X, Y
 
 from partyctl_actors.errors import ProtocolError
 from partyctl_actors.protocol import (
@@ -20,15 +21,7 @@ from partyctl_actors.protocol import (
 )
 from partyctl_actors.protocol.tracks import advance, begin
 
-A, B, C, D, E = roles("A", "B", "C", "D", "E")
-
-
-class X(Message):
-    pass
-
-
-class Y(Message):
-    pass
+(E,) = roles("E")
 
 
 def two_branches() -> Protocol:

@@ -1,4 +1,5 @@
 import pytest
+from fakes.letters import A, B, C, D, W, X, Y, Z, refused
 
 from partyctl_actors.errors import ProjectionError
 from partyctl_actors.protocol import (
@@ -12,33 +13,8 @@ from partyctl_actors.protocol import (
     loop,
     project,
     repeat,
-    roles,
     send,
 )
-
-A, B, C, D = roles("A", "B", "C", "D")
-
-
-class W(Message):
-    pass
-
-
-class X(Message):
-    pass
-
-
-class Y(Message):
-    pass
-
-
-class Z(Message):
-    pass
-
-
-def refused(*steps: Step) -> ProjectionError:
-    with pytest.raises(ProjectionError) as caught:
-        Protocol(*steps)
-    return caught.value
 
 
 def test_a_view_holds_what_the_role_sends_and_receives() -> None:

@@ -1,31 +1,7 @@
 import pytest
+from fakes.letters import A, B, C, D, W, X, Y, Z, refused
 
-from partyctl_actors.errors import ProjectionError
-from partyctl_actors.protocol import Message, Protocol, Steps, choose, loop, par, repeat, roles, send, stop
-
-A, B, C, D = roles("A", "B", "C", "D")
-
-
-class W(Message):
-    pass
-
-
-class X(Message):
-    pass
-
-
-class Y(Message):
-    pass
-
-
-class Z(Message):
-    pass
-
-
-def refused(*steps: Steps) -> ProjectionError:
-    with pytest.raises(ProjectionError) as caught:
-        Protocol(*steps)
-    return caught.value
+from partyctl_actors.protocol import Protocol, Steps, choose, loop, par, repeat, send, stop
 
 
 def test_two_runs_that_the_role_cannot_tell_apart_are_printed_and_kept() -> None:
