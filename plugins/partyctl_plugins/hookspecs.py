@@ -1,4 +1,4 @@
-"""The hooks a provider's plugin may implement; this file is the whole list.
+"""The hooks that a provider's plugin implements; this file is the whole list.
 
 A plugin looks like this, and its distribution names the module in the entry-point group `partyctl.providers`::
 
@@ -16,19 +16,14 @@ from collections.abc import Mapping
 from pluggy import HookspecMarker
 
 from partyctl_plugins import PROJECT
-from partyctl_plugins.contract import ProviderProfile, Transport, TransportKind
+from partyctl_plugins.contract import Transport, TransportKind
 
 hookspec = HookspecMarker(PROJECT)
 
 
 @hookspec(firstresult=True)
-def partyctl_profile() -> ProviderProfile | None:
-    """What the provider can do, over all its transports; asked without opening anything."""
-
-
-@hookspec(firstresult=True)
 def partyctl_transport(kind: TransportKind, options: Mapping[str, object]) -> Transport | None:
-    """The way to open conversations, or None if this provider cannot be reached by `kind`. Required.
+    """The way to open conversations, or None if this provider cannot be reached by `kind`.
 
     Args:
         kind: how the provider is to be reached.

@@ -3,16 +3,10 @@
 from collections.abc import Mapping
 
 from partyctl_plugins import hookimpl
-from partyctl_plugins.claude.transport import PROFILE, ClaudeStreamTransport
-from partyctl_plugins.contract import ProviderCapabilityError, ProviderProfile, Transport, TransportKind
+from partyctl_plugins.claude.transport import ClaudeStreamTransport
+from partyctl_plugins.contract import ProviderCapabilityError, Transport, TransportKind
 
-__all__ = ["ClaudeStreamTransport", "partyctl_profile", "partyctl_transport"]
-
-
-@hookimpl
-def partyctl_profile() -> ProviderProfile:
-    """What Claude Code can do."""
-    return PROFILE
+__all__ = ["ClaudeStreamTransport", "partyctl_transport"]
 
 
 @hookimpl

@@ -56,14 +56,8 @@ Usage is counted in words: those of the prompt are input tokens, those said are 
 from collections.abc import Mapping
 
 from partyctl_plugins import hookimpl
-from partyctl_plugins.contract import ProviderProfile, Transport, TransportKind
-from partyctl_plugins.scripted.transport import PROFILE, ScriptedTransport
-
-
-@hookimpl
-def partyctl_profile() -> ProviderProfile:
-    """What a script can do."""
-    return PROFILE
+from partyctl_plugins.contract import Transport, TransportKind
+from partyctl_plugins.scripted.transport import ScriptedTransport
 
 
 @hookimpl

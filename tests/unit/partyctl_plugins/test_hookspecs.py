@@ -9,12 +9,11 @@ def test_the_hooks_are_these() -> None:
     manager = pluggy.PluginManager(PROJECT)
     manager.add_hookspecs(hookspecs)
     hooks = {name for name in vars(manager.hook) if name.startswith("partyctl_")}
-    assert hooks == {"partyctl_profile", "partyctl_transport"}
+    assert hooks == {"partyctl_transport"}
 
 
 def test_every_hook_is_documented() -> None:
-    for name in ("partyctl_profile", "partyctl_transport"):
-        assert getattr(hookspecs, name).__doc__
+    assert hookspecs.partyctl_transport.__doc__
 
 
 def test_a_marked_function_is_found_by_pluggy() -> None:

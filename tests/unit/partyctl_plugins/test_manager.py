@@ -133,7 +133,6 @@ class TestLoad:
     def test_a_module_is_registered_and_its_hook_answers(self, site: Site) -> None:
         plugins = load(site.module("plain_module", PLUGIN))
         assert plugins.hook.partyctl_transport(kind="k", options={}) == ("k", {})
-        assert plugins.hook.partyctl_profile() is None
 
     @pytest.mark.parametrize("attribute", ["Plugin", "plugin", "deep.plugin"])
     def test_an_attribute_is_registered_and_a_class_is_made_an_object(self, site: Site, attribute: str) -> None:

@@ -16,8 +16,7 @@ from partyctl_plugins.contract import (
 
 
 def test_the_profile_says_what_can_be_done() -> None:
-    profile = claude.partyctl_profile()
-    assert profile is ClaudeStreamTransport().profile
+    profile = ClaudeStreamTransport().profile
     assert (profile.name, profile.binary, profile.supports_resume) == ("claude", "claude", True)
     assert profile.native_permission_modes == {NativeMode.BYPASS}
 
