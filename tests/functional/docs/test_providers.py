@@ -34,7 +34,7 @@ def own_names(cls: type) -> set[str]:
 def test_every_hook_has_a_heading_with_its_arguments() -> None:
     specs = inspect.getmembers(hookspecs, lambda value: hasattr(value, "partyctl_spec"))
     signatures = [f"{name}({', '.join(inspect.signature(spec).parameters)})" for name, spec in specs]
-    assert len(signatures) == 2
+    assert signatures
     assert sorted(heading for heading in PAGE.headings if heading.startswith("partyctl_")) == sorted(signatures)
 
 
