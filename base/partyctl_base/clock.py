@@ -21,7 +21,7 @@ class StopSignal:
 
     def wait(self, seconds: float | None) -> bool:
         """Wait until set, at most `seconds` (None: without limit). True if it is set."""
-        return self._event.wait(seconds)
+        return self._event.wait(None if seconds is None else min(seconds, threading.TIMEOUT_MAX))
 
 
 class Clock(Protocol):

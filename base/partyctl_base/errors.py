@@ -10,6 +10,7 @@ PartyError
 └─ ConfigError, HostError ...       partyctl.errors
 """
 
+import copyreg
 from typing import ClassVar, Literal
 
 Whose = Literal["caller", "peer", "provider", "worker", "machine", "ours"]
@@ -40,6 +41,10 @@ class PartyError(Exception):
         cause = f": {self.why}" if self.why else ""
         remedy = f". {self.fix}" if self.fix else ""
         return f"{self.what}{place}{cause}{remedy}"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Not by its constructor, whose arguments are others in each class: a pool of processes would break over it.
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
 
 
 def text_of(error: BaseException) -> str:

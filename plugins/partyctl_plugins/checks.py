@@ -7,13 +7,33 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+SHOWN_MAX = 200
+"""How much of a wrong value an error shows, in characters."""
+
+
+def is_finite(number: float) -> bool:
+    """Whether a float can hold `number`; a whole number may be larger than any."""
+    try:
+        return math.isfinite(number)
+    except OverflowError:
+        return False
+
+
+def shown(value: object) -> str:
+    """A wrong value for an error message, whatever it is."""
+    try:
+        text = repr(value)
+    except Exception:  # its own `__repr__`, or a whole number of more digits than Python prints
+        return f"a {type(value).__name__}"
+    return text if len(text) <= SHOWN_MAX else f"{text[: SHOWN_MAX - 3]}..."
+
 
 def check_absolute(name: str, path: object) -> None:
     """Raise unless `path` is an absolute path in text."""
     if not isinstance(path, str):
-        raise TypeError(f"{name} must be text, not {path!r}")
+        raise TypeError(f"{name} must be text, not {shown(path)}")
     if not os.path.isabs(path) or "\0" in path:
-        raise ValueError(f"{name} must be an absolute path without NUL, not {path!r}")
+        raise ValueError(f"{name} must be an absolute path without NUL, not {shown(path)}")
 
 
 def check_seconds(name: str, seconds: object) -> None:
@@ -21,9 +41,9 @@ def check_seconds(name: str, seconds: object) -> None:
     if seconds is None:
         return
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
-        raise TypeError(f"{name} must be a number of seconds, not {seconds!r}")
-    if not (math.isfinite(seconds) and seconds > 0):
-        raise ValueError(f"{name} must be a positive, finite number of seconds, not {seconds!r}")
+        raise TypeError(f"{name} must be a number of seconds, not {shown(seconds)}")
+    if not (is_finite(seconds) and seconds > 0):
+        raise ValueError(f"{name} must be a positive, finite number of seconds, not {shown(seconds)}")
 
 
 def check_money(name: str, amount: object) -> None:
@@ -31,9 +51,9 @@ def check_money(name: str, amount: object) -> None:
     if amount is None:
         return
     if isinstance(amount, bool) or not isinstance(amount, int | float):
-        raise TypeError(f"{name} must be a number, not {amount!r}")
-    if not (math.isfinite(amount) and amount >= 0):
-        raise ValueError(f"{name} must be finite and not negative, not {amount!r}")
+        raise TypeError(f"{name} must be a number, not {shown(amount)}")
+    if not (is_finite(amount) and amount >= 0):
+        raise ValueError(f"{name} must be finite and not negative, not {shown(amount)}")
 
 
 def check_count(name: str, count: object, least: int = 0) -> None:
@@ -41,15 +61,15 @@ def check_count(name: str, count: object, least: int = 0) -> None:
     if count is None:
         return
     if isinstance(count, bool) or not isinstance(count, int):
-        raise TypeError(f"{name} must be a whole number, not {count!r}")
+        raise TypeError(f"{name} must be a whole number, not {shown(count)}")
     if count < least:
-        raise ValueError(f"{name} must be at least {least}, not {count!r}")
+        raise ValueError(f"{name} must be at least {least}, not {shown(count)}")
 
 
 def check_filled(name: str, text: object) -> None:
     """Raise unless `text` is text that is not empty."""
     if not isinstance(text, str) or not text.strip():
-        raise ValueError(f"{name} must be text that is not empty, not {text!r}")
+        raise ValueError(f"{name} must be text that is not empty, not {shown(text)}")
 
 
 def check_optional(name: str, text: object) -> None:
@@ -62,24 +82,24 @@ def check_instance(name: str, value: object, kind: type | tuple[type, ...]) -> N
     """Raise unless `value` is of `kind`."""
     if not isinstance(value, kind):
         kinds = kind if isinstance(kind, tuple) else (kind,)
-        raise TypeError(f"{name} must be {' or '.join(each.__name__ for each in kinds)}, not {value!r}")
+        raise TypeError(f"{name} must be {' or '.join(each.__name__ for each in kinds)}, not {shown(value)}")
 
 
 def check_env(name: str, env: object) -> None:
     """Raise unless `env` maps names of environment variables to texts."""
     if not isinstance(env, Mapping):
-        raise TypeError(f"{name} must be a mapping of names to texts, not {env!r}")
+        raise TypeError(f"{name} must be a mapping of names to texts, not {shown(env)}")
     for key, value in env.items():
         if not isinstance(key, str) or not isinstance(value, str):
-            raise TypeError(f"{name} must be a mapping of names to texts, not of {key!r} to {value!r}")
+            raise TypeError(f"{name} must be a mapping of names to texts, not of {shown(key)} to {shown(value)}")
         if not key or "=" in key or "\0" in key or "\0" in value:
-            raise ValueError(f"{name} holds {key!r}, which no environment can carry")
+            raise ValueError(f"{name} holds {shown(key)}, which no environment can carry")
 
 
 def tuple_of(name: str, values: Iterable[T], kind: type | tuple[type, ...]) -> tuple[T, ...]:
     """`values` as a tuple, each of them of `kind`; one string is no sequence of strings."""
     if isinstance(values, str | bytes) or not isinstance(values, Sequence):
-        raise TypeError(f"{name} must be a sequence, not {values!r}")
+        raise TypeError(f"{name} must be a sequence, not {shown(values)}")
     for value in values:
         check_instance(name, value, kind)
     return tuple(values)

@@ -1,12 +1,11 @@
 """What a provider can do, as data; and the two policies that come with it or with the caller."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
-from partyctl_plugins.checks import check_count, check_env, check_filled, check_instance, tuple_of
+from partyctl_plugins.checks import check_count, check_env, check_filled, check_instance, is_finite, shown, tuple_of
 from partyctl_plugins.permissions import NativeMode
 
 
@@ -94,8 +93,8 @@ class RetryPolicy:
         for delay in self.delays:
             if isinstance(delay, bool) or not isinstance(delay, int | float):
                 raise TypeError(f"a delay must be a number of seconds, not {delay!r}")
-            if not math.isfinite(delay) or delay < 0:
-                raise ValueError(f"a delay must be finite and not negative, not {delay!r}")
+            if not is_finite(delay) or delay < 0:
+                raise ValueError(f"a delay must be finite and not negative, not {shown(delay)}")
             checked.append(float(delay))
         object.__setattr__(self, "delays", tuple(checked))
 

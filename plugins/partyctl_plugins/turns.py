@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import NoneType
 
 from partyctl_plugins.checks import (
     check_absolute,
@@ -52,7 +53,7 @@ class OutputSchema:
         check_instance("schema", self.schema, Mapping)
         try:
             json.dumps(dict(self.schema), allow_nan=False)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise ValueError(f"schema must be JSON: {error}") from error
         for name in ("host_dir", "cli_dir"):
             if getattr(self, name) is not None:
@@ -153,6 +154,10 @@ class TurnResult:
         check_instance("usage", self.usage, ProviderUsage)
         check_money("cost_usd", self.cost_usd)
         check_count("duration_ms", self.duration_ms)
+        check_instance("exit_code", self.exit_code, (int, NoneType))
+        check_instance("skills", self.skills, SkillSummary)
+        for name in ("resumed", "interrupted"):
+            check_instance(name, getattr(self, name), bool)
         check_count("context_tokens", self.context_tokens)
 
 

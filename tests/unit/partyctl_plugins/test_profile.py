@@ -13,7 +13,7 @@ def test_the_default_retries_are_those_of_the_recovery_rules() -> None:
     assert RetryPolicy().delays == (30, 60, 120, 240, 480)
 
 
-@pytest.mark.parametrize("delays", [(-1,), (math.nan,), (math.inf,)])
+@pytest.mark.parametrize("delays", [(-1,), (math.nan,), (math.inf,), (10**400,)])
 def test_a_delay_that_is_no_time_is_refused(delays: tuple[float, ...]) -> None:
     with pytest.raises(ValueError, match="finite and not negative"):
         RetryPolicy(delays)

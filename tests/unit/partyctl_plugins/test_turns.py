@@ -26,6 +26,8 @@ def test_an_empty_prompt_is_refused(prompt: str) -> None:
         ("timeout", math.nan, ValueError),
         ("timeout", "5", TypeError),
         ("timeout", True, TypeError),
+        pytest.param("timeout", 10**400, ValueError, id="a timeout that no float can hold"),
+        pytest.param("timeout", [10**5000], TypeError, id="a value that cannot be shown"),
         ("extra_args", "--verbose", TypeError),
     ],
 )
@@ -99,3 +101,25 @@ def test_a_ticket_is_a_plain_value() -> None:
     assert pickle.loads(pickle.dumps(ticket)) == ticket
     with pytest.raises(ValueError, match="turn_id"):
         TurnTicket("", TurnRequest("go"))
+
+
+def test_a_schema_that_is_nested_too_deeply_is_refused_as_no_json() -> None:
+    schema: dict[str, object] = {}
+    for _ in range(100_000):
+        schema = {"not": schema}
+    with pytest.raises(ValueError, match="schema must be JSON"):
+        OutputSchema(schema)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("exit_code", "none"), ("resumed", "yes"), ("interrupted", 1), ("skills", None)]
+)
+def test_a_field_of_a_result_that_is_not_as_described_is_refused(field: str, value: Any) -> None:
+    with pytest.raises(TypeError, match=field):
+        TurnResult(**{field: value})
+
+
+def test_a_wrong_value_that_is_long_is_shown_by_its_beginning() -> None:
+    with pytest.raises(TypeError) as refused:
+        TurnRequest("hello", cwd=["x" * 10_000])  # type: ignore[arg-type]
+    assert len(str(refused.value)) < 300
