@@ -13,7 +13,10 @@ from partyctl_actors.supervision.policy_commands import Execute, Open, Wait
 from partyctl_actors.supervision.policy_events import Event, Failed, Lost, Opened, Outcome, Succeeded, Waited
 from partyctl_actors.supervision.running_turn import RunningTurn, attempt_name
 from partyctl_actors.supervision.session_core import SessionCore
-from partyctl_plugins.contract import AgentEvent
+from partyctl_plugins.contract import AgentEvent, TurnTimeoutError
+
+LATE_LOOK = 0.05
+"""Seconds to look for the result of an attempt whose deadline passed while its node was dead."""
 
 
 def attempted(core: SessionCore, running: RunningTurn, command: Open | Execute | Wait) -> Event:
@@ -27,6 +30,10 @@ def attempted(core: SessionCore, running: RunningTurn, command: Open | Execute |
     left = running.left(core.now())
     if isinstance(command, Wait):
         return _wait(core, running, command, left)
+    was_asked, running.is_taken_over = running.is_taken_over and isinstance(command, Execute), False
+    if was_asked and left is not None:
+        # Its worker may have the result since before the deadline: that is looked for, however late it is.
+        left = max(left, LATE_LOOK)
     if left is not None and left <= 0:
         running.error = running.late()
         return Failed(core.now(), command.serial, Outcome.TIMEOUT, cause=str(running.error))
@@ -83,6 +90,9 @@ def _failed(
     connection: Connection | None = None, watch: endings.Watch | None = None,
 ) -> Failed | Lost:  # fmt: skip
     running.error = error = endings.own(raised, doing)
+    left = running.left(core.now())
+    if isinstance(error, TurnTimeoutError) and left is not None and left <= 0:
+        running.error = error = running.late()
     named = None if connection is None else connection.conversation_id
     died = connection is not None and not connection.alive
     event = endings.happened(error, core.now(), serial, named, watch, died, core.parts.engine.predecessor_dead)

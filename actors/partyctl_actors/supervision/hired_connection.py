@@ -126,7 +126,7 @@ class HiredConnection:
                 result = None
             else:
                 self._turn_id = attempt
-                coming_of_it = self._supervisor.result if is_under_way else self._asked(attempt, request)
+                coming_of_it = self._awaited(request) if is_under_way else self._asked(attempt, request)
                 result = told(coming_of_it(), self._loop)
             if stop.is_set() and is_under_way:
                 told(self._supervisor.interrupt(), self._loop)
@@ -180,6 +180,9 @@ class HiredConnection:
 
     def _asked(self, attempt: str, request: TurnRequest) -> Callable[[], Coroutine[Any, Any, TurnResult]]:
         return lambda: self._supervisor.turn(attempt, request)
+
+    def _awaited(self, request: TurnRequest) -> Callable[[], Coroutine[Any, Any, TurnResult]]:
+        return lambda: self._supervisor.result(request.timeout)
 
     # --- on the loop ---
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from partyctl_actors.supervision import endings
+from partyctl_actors.supervision.deadlines import Deadline
 from partyctl_actors.supervision.policy_commands import Command, Execute, Fail, Open, Wait
 from partyctl_actors.supervision.policy_events import Found, Phase, Restored, Waited
 from partyctl_actors.supervision.session_core import SessionCore
@@ -31,13 +32,16 @@ class LeftOver:
         request = self._core.notes.request(turn.turn_id)
         return TurnTicket(turn.turn_id, request, turn.expected, turn.strict, turn.pinned)
 
-    def take(self, turn_id: str) -> list[Command]:
-        """What is to be done next for the turn of this id; nothing if it is another, or none. Under the lock."""
+    def take(self, turn_id: str) -> tuple[list[Command], Deadline | None]:
+        """What is to be done next for the turn of this id, and the deadline it had; nothing if it is another, or none.
+
+        Under the lock.
+        """
         turn = self._core.state.turn
-        if turn is None or turn.turn_id != turn_id:
-            return []
+        if turn is None or turn.turn_id != turn_id or not self._commands:
+            return [], None
         commands, self._commands = self._commands, []
-        return commands
+        return commands, self._core.notes.deadline
 
     def drop(self) -> None:
         """Nobody goes on with the turn: if it waited, it is over."""

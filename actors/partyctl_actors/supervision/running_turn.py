@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
 
+from partyctl_actors.supervision.deadlines import Deadline
 from partyctl_actors.supervision.engine import Connection
 from partyctl_actors.supervision.policy_commands import Command
 from partyctl_base.clock import StopSignal
@@ -24,15 +25,18 @@ class RunningTurn:
 
     Args:
         ticket: its reservation.
-        deadline: when it must be over, on the session's clock; None for never. seconds: the same as it was given.
+        deadline: when it must be over, on the clocks of now; None for never.
         tell: hands an event to the handlers, on the thread that they belong to.
+        is_taken_over: whether another session had begun it, so that its first attempt may have been asked for.
     """
 
-    def __init__(self, ticket: TurnTicket, deadline: float | None, seconds: float | None, tell: Tell) -> None:
+    def __init__(
+        self, ticket: TurnTicket, deadline: Deadline | None, tell: Tell, *, is_taken_over: bool = False
+    ) -> None:
         self.ticket = ticket
         self.deadline = deadline
-        self.seconds = seconds
         self.tell = tell
+        self.is_taken_over = is_taken_over
         self.stop = StopSignal()
         self.result: TurnResult | None = None
         self.error: Exception | None = None
@@ -49,11 +53,12 @@ class RunningTurn:
 
     def left(self, now: float) -> float | None:
         """Seconds until its deadline, None without one."""
-        return None if self.deadline is None else self.deadline - now
+        return None if self.deadline is None else self.deadline.due - now
 
     def late(self) -> TurnTimeoutError:
         """What it raises once its deadline has passed, or would pass in the next wait."""
-        error = TurnTimeoutError(self.seconds or 0.0, where=self.ticket.turn_id, why="its deadline covers all retries")
+        seconds = 0.0 if self.deadline is None else self.deadline.seconds
+        error = TurnTimeoutError(seconds, where=self.ticket.turn_id, why="its deadline covers all retries")
         error.__cause__ = self.error
         return error
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from typing import cast
 
 from partyctl_actors.errors import JournalError
+from partyctl_actors.supervision import deadlines
+from partyctl_actors.supervision.deadlines import Deadline
 from partyctl_actors.supervision.policy_state import SessionState, from_plain, to_plain
 from partyctl_actors.supervision.turn_log import TurnLog
 from partyctl_plugins.codec import Mismatch, codec
@@ -15,6 +17,8 @@ from partyctl_plugins.contract import Turn, TurnLostError, TurnRequest, TurnTick
 _log = logging.getLogger("partyctl.supervision")
 _REQUEST = codec(TurnRequest)
 _TURN = codec(Turn)
+_DEADLINE = "deadline"
+"""Beside the fields of a request."""
 
 
 class TurnNotes:
@@ -22,11 +26,15 @@ class TurnNotes:
 
     Args:
         log: where to; None for nowhere.
+
+    Attributes:
+        deadline: that of the turn which was found without an outcome; None if it has none, or there is none.
     """
 
     def __init__(self, log: TurnLog | None) -> None:
         self._to = log
         self._intended: str | None = None
+        self.deadline: Deadline | None = None
         self._owed: tuple[str, Mapping[str, object]] | None = None
 
     def recover(self) -> SessionState | None:
@@ -39,6 +47,7 @@ class TurnNotes:
         state = from_plain(dict(found.state))
         if state.turn is not None and state.turn.turn_id in found.intents:
             self._intended = state.turn.turn_id
+            self.deadline = _deadline(found.intents[state.turn.turn_id], state.turn.turn_id)
         return state
 
     def request(self, turn_id: str) -> TurnRequest:
@@ -49,17 +58,21 @@ class TurnNotes:
         """
         intents = {} if self._to is None else self._to.recover().intents
         try:
-            return cast(TurnRequest, _REQUEST.decode(dict(intents[turn_id])))
+            asked = {key: value for key, value in intents[turn_id].items() if key != _DEADLINE}
+            return cast(TurnRequest, _REQUEST.decode(asked))
         except (KeyError, Mismatch) as error:
             raise JournalError(
                 "The request of a turn is not in the log of its session", where=turn_id, why=repr(error)
             ) from error
 
-    def intend(self, ticket: TurnTicket, state: SessionState) -> None:
+    def intend(self, ticket: TurnTicket, state: SessionState, deadline: Deadline | None = None) -> None:
         """A turn is about to be run: durable when this returns. Raises JournalError: it must not be run."""
         if self._to is not None:
             self._make_up(self._to)
-            self._to.intend(ticket.turn_id, _plain(_REQUEST.encode(ticket.request)), to_plain(state))
+            asked = dict(_plain(_REQUEST.encode(ticket.request)))
+            if deadline is not None:
+                asked[_DEADLINE] = deadlines.to_plain(deadline)
+            self._to.intend(ticket.turn_id, asked, to_plain(state))
             self._intended = ticket.turn_id
 
     def moved(self, state: SessionState) -> bool:
@@ -102,6 +115,14 @@ class TurnNotes:
         if self._owed is not None:
             log.outcome(*self._owed)
             self._owed = None
+
+
+def _deadline(asked: Mapping[str, object], turn_id: str) -> Deadline | None:
+    try:
+        kept = asked.get(_DEADLINE)
+        return None if kept is None else deadlines.from_plain(kept)
+    except Mismatch as error:
+        raise JournalError("The deadline of a turn cannot be read", where=turn_id, why=error.describe()) from error
 
 
 def _plain(encoded: object) -> Mapping[str, object]:

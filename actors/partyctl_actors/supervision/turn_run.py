@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from partyctl_actors.supervision import endings, policy_events
 from partyctl_actors.supervision.attempts import attempted
+from partyctl_actors.supervision.deadlines import in_seconds, moment, the_earlier
 from partyctl_actors.supervision.left_over import LeftOver
 from partyctl_actors.supervision.policy_commands import Command, Execute, Fail, Finish, Open, Wait
 from partyctl_actors.supervision.policy_events import Phase
@@ -27,7 +28,7 @@ def run_turn(core: SessionCore, left_over: LeftOver, ticket: TurnTicket, deadlin
     running, commands = _begun(core, left_over, ticket, deadline, tell)
     try:
         if core.running is running:
-            core.notes.intend(ticket, core.state)
+            core.notes.intend(ticket, core.state, running.deadline)
         outcome = _to_its_end(core, running, commands)
     except BaseException as error:
         _broke(core, running, error)
@@ -42,19 +43,21 @@ def run_turn(core: SessionCore, left_over: LeftOver, ticket: TurnTicket, deadlin
 def _begun(
     core: SessionCore, left_over: LeftOver, ticket: TurnTicket, deadline: float | None, tell: Tell
 ) -> tuple[RunningTurn, list[Command]]:
-    now = core.now()
-    until = None if deadline is None else now + deadline
+    now = moment(core.now())
+    limit = None if deadline is None else in_seconds(deadline, now)
     with core.lock:
         held, is_ending = core.ticket, False
         if held is not None and ticket.turn_id == held.turn_id and ticket != held:
             raise SessionStateError("the ticket was altered", where=ticket.turn_id, fix="Prepare another turn")
-        commands = left_over.take(ticket.turn_id)
-        if commands:
+        commands, begun_with = left_over.take(ticket.turn_id)
+        is_taken_over = bool(commands)
+        if is_taken_over:
+            limit = the_earlier(limit, begun_with and begun_with.on(now), now)
             is_ending = core.state.turn is not None and core.state.turn.interrupted
         else:
-            commands = core.step(policy_events.RunAsked(now, ticket.turn_id))
+            commands = core.step(policy_events.RunAsked(now.monotonic, ticket.turn_id))
         endings.raise_refused(commands)
-        running = RunningTurn(ticket, until, deadline, tell)
+        running = RunningTurn(ticket, limit, tell, is_taken_over=is_taken_over)
         if core.state.phase is not Phase.IDLE:
             core.running = running
         if is_ending:

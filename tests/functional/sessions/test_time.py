@@ -9,8 +9,9 @@ from datetime import datetime
 from pathlib import Path
 
 import psutil
+from support.party import wait_until
 
-from .conftest import Sessions
+from .conftest import Sessions, Steps
 
 STOPPED = 11.0
 """Seconds; longer than the idle limit here, the patience with an interrupt, and that with a worker of nobody."""
@@ -94,3 +95,28 @@ def clock_of(sessions: Sessions) -> Callable[[float], None]:
     environment = sessions.party.environment
     environment["PYTHONPATH"] = f"{directory}{os.pathsep}{environment['PYTHONPATH']}"
     return jump_to
+
+
+def test_a_deadline_outlives_the_node_and_ends_the_turn_that_waits_for_another_attempt(sessions: Sessions) -> None:
+    overloaded: Steps = [{"fail": "transient"}]
+    sessions.begin(overloaded, overloaded, [{"say": "next"}], role="retry = { delays = [5, 5] }")
+    sending = sessions.party.start("send", "s", "a", "--timeout", "8")
+    wait_until(lambda: sessions.standing("s")["state"] == "waiting", 20, "the turn waits for its second attempt")
+    sessions.party.kill(sessions.node())
+    out, err = sending.communicate(timeout=30)
+    assert (sending.returncode, out) == (1, "")
+    assert "the turn did not end within 8 s" in err
+    assert "its deadline covers all retries" in err
+    assert sessions.ask("b")["answer"] == "next"
+
+
+def test_a_running_turn_ends_at_its_deadline_though_its_node_died(sessions: Sessions) -> None:
+    sessions.begin([{"say": "thinking"}, {"hang": True}])
+    begun = time.monotonic()
+    sending = sessions.party.start("send", "s", "a", "--timeout", "6")
+    wait_until(lambda: sessions.standing("s")["state"] == "busy", 20, "the turn runs")
+    sessions.party.kill(sessions.node())
+    _, err = sending.communicate(timeout=40)
+    assert (sending.returncode, "did not end within 6 s" in err) == (1, True), err
+    assert 6 <= time.monotonic() - begun < 25
+    assert sessions.turns() == [("a", "failed", None)]

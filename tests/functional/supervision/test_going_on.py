@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,6 +32,7 @@ from partyctl_plugins.contract import (
     SessionStateError,
     TurnCancelledError,
     TurnRequest,
+    TurnTimeoutError,
 )
 
 Steps = list[dict[str, object]]
@@ -70,7 +72,7 @@ class Heir:
         )  # fmt: skip
         self._open()
 
-    def under_way(self, phase: Phase) -> str:
+    def under_way(self, phase: Phase, deadline: float | None = None) -> str:
         """Begin a turn on another thread; its id, once it is in that phase, and its worker knows of it."""
         session, engine, ticket = self.session, self.engine, self.session.prepare_turn(GO)
 
@@ -80,7 +82,7 @@ class Heir:
 
         def run() -> None:
             with contextlib.suppress(Exception):  # its process dies
-                session.run(ticket)
+                session.run(ticket, deadline=deadline)
 
         self._threads.append(threading.Thread(target=run, daemon=True))
         self._threads[-1].start()
@@ -264,3 +266,30 @@ def test_a_person_ends_a_wait_and_what_was_spent_is_forgiven(heir: Heir) -> None
     assert (results, heir.rules) == (["ok"], [Rule.RETRY, Rule.CONTINUE])
     heir.session.go_on()
     assert heir.rules[-1] is Rule.CONTINUE
+
+
+def test_a_running_turn_ends_at_the_deadline_that_it_had_before(heir: Heir) -> None:
+    heir.begin(THINK, [{"say": "next"}], retry=RetryPolicy((0.1,)))
+    begun = time.monotonic()
+    turn_id = heir.under_way(Phase.RUNNING, deadline=0.8)
+    heir.die()
+    ticket = heir.session.unfinished
+    assert ticket is not None
+    with pytest.raises(TurnTimeoutError, match=r"0\.8 s"):
+        heir.session.run(ticket)
+    assert 0.8 <= time.monotonic() - begun < 1.5 + 0.8
+    assert heir.session.run(heir.session.prepare_turn(GO)).result.text == "next"
+    failed = heir.outcome(turn_id)
+    assert isinstance(failed, dict)
+    assert failed["failed"]["type"] == "TurnTimeoutError"
+
+
+def test_a_result_that_was_there_in_time_counts_though_it_is_found_after_the_deadline(heir: Heir) -> None:
+    heir.begin([{"say": "thinking"}, {"think": 0.3}, {"say": "thought"}])
+    begun = time.monotonic()
+    heir.under_way(Phase.RUNNING, deadline=2.0)
+    heir.die()
+    ticket = heir.session.unfinished
+    assert ticket is not None
+    wait_until(lambda: time.monotonic() > begun + 2.1, 20, "the deadline has passed")
+    assert heir.session.run(ticket).result.text == "thought"
