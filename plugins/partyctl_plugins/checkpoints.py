@@ -20,7 +20,7 @@ from partyctl_plugins.errors import CheckpointError, RecordError
 from partyctl_plugins.usage import ProviderUsage
 
 VERSION = 1
-"""Of a checkpoint's file."""
+"""The version of a checkpoint file's format."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """The contract between a session and a provider: everything a transport is written against, under one name.
 
-A transport is the one place that knows how to reach a provider (Sessions and transports, Writing a Transport):
+A transport is the one place that knows how to reach a provider. Its rules, as `docs/writing-a-transport.md` has them:
 
 - It never retries, restarts, waits or decides. It raises `TurnFailedError` with the right `FailureKind`,
   `SessionResumeError` for a conversation that is gone (at open or at the first turn), `TurnTimeoutError` for a turn
@@ -169,9 +169,9 @@ class ConversationSpec:
         approvals: what happens when it asks for permission.
         model: the model, None for the provider's own choice.
         mcp_servers: tool servers of the conversation.
-        reasoning_effort: the provider's word for it.
+        reasoning_effort: how hard the model is to think, in the provider's own word; None for its own choice.
         resume_id: the conversation to go on with, None for a fresh one.
-        previous_usage: the last usage reported by that conversation.
+        previous_usage: the last usage reported by that conversation; None if it is not known.
 
     Raises:
         TypeError, ValueError: a field is not as described.
@@ -198,6 +198,7 @@ class ConversationSpec:
 
 
 Emit: TypeAlias = Callable[[AgentEvent], None]
+"""Takes one event of the running turn, on the thread that runs it. It may raise: see `GuardedEmit`."""
 
 
 class Conversation(Protocol):
@@ -208,10 +209,21 @@ class Conversation(Protocol):
         """The provider's id of this conversation, None until the provider named it."""
 
     def turn(self, request: TurnRequest, emit: Emit) -> TurnResult:
-        """Run one turn on the calling thread; call `emit(event)` there too.
+        """Run one turn, on the calling thread.
+
+        Args:
+            request: what is asked.
+            emit: to be called with each event, on the same thread.
+
+        Returns:
+            The answer; with `interrupted=True` if an interrupt ended the turn.
 
         Raises:
-            TurnFailedError, TurnTimeoutError, ProviderCapabilityError: see the rules at the head of this module.
+            TurnFailedError: the provider failed it.
+            TurnTimeoutError: it took longer than `request.timeout`.
+            SessionResumeError: the conversation to go on with is gone; at the first turn only.
+            ProviderCapabilityError: the provider cannot do what the request asks. The conversation is kept.
+            SessionStateError: the conversation is closed, or another turn runs.
         """
 
     def interrupt(self) -> None:

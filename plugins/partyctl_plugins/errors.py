@@ -7,14 +7,14 @@
     │   └── NoRunningTurnError     there is no turn to act on                               (caller)
     ├── ContinuityError            the session does not hold the conversation demanded      (caller)
     ├── TurnCancelledError         the turn was cancelled before the provider was asked     (caller)
-    ├── TurnLostError              the worker's world is gone; the outcome may be unknown   (machine)
+    ├── TurnLostError              launcher or host are gone, and the turn with them        (machine)
     ├── TurnTimeoutError           the turn ran longer than the request allowed             (provider)
     ├── TurnFailedError            the provider failed the turn; `kind` says how            (provider)
     │   └── CliExitError           the provider's command ended in the middle of it         (provider)
     │       └── SessionResumeError the conversation to go on with is gone                   (provider)
     ├── ProviderCapabilityError    the provider cannot do what was asked                    (caller)
     │   └── ProviderOptionsError   an entry of `options` is not one the provider takes      (caller)
-    ├── PluginError                a provider's plugin                                      (machine)
+    ├── PluginError                a plugin was not found, told apart or loaded             (machine)
     │   ├── ProviderNotFound       no installed distribution provides this name             (caller)
     │   ├── ProviderConflict       several do                                               (machine)
     │   └── PluginLoadError        it could not be imported, or is no provider              (worker)
@@ -37,11 +37,17 @@ class FailureKind(StrEnum):
     """How a provider failed a turn; the recovery rules act on this and on nothing else."""
 
     TRANSIENT = "transient"
+    """It is overloaded, limited for a moment, or out of reach."""
     USAGE_LIMIT = "usage_limit"
+    """It has nothing left for this account."""
     AUTH = "auth"
+    """It does not accept the credentials."""
     SCHEMA = "schema"
+    """It could not keep to the answer's schema."""
     CONTEXT_OVERFLOW = "context_overflow"
+    """It cannot take this conversation any further."""
     OTHER = "other"
+    """It failed otherwise."""
 
 
 class AgentSessionError(PartyError):
@@ -78,7 +84,7 @@ class ContinuityError(AgentSessionError):
         super().__init__(
             f"conversation {expected!r} was demanded and the session {held}",
             where=where,
-            fix=fix or "prepare the turn without expect_conversation, or adopt the conversation first",
+            fix=fix or "Prepare the turn without expect_conversation, or adopt the conversation first",
         )
         self.expected = expected
         self.actual = actual
@@ -108,7 +114,7 @@ class TurnLostError(AgentSessionError):
             "a turn was lost in flight: its outcome is unknown" if in_flight else "a turn was lost before it started",
             where=turn_id,
             why=why,
-            fix="Look what it has done before it is asked again" if in_flight else "Run it again",
+            fix="See what it has done before you ask again" if in_flight else "Run it again",
         )
         self.turn_id = turn_id
         self.in_flight = in_flight
@@ -169,8 +175,8 @@ class CliExitError(TurnFailedError):
     Args:
         argv: the command; empty where the provider is no command.
         returncode: its exit status, minus the signal number if a signal ended it, None if unknown.
-        stdout: the last of what it printed.
-        stderr: the last of what it complained.
+        stdout: the end of its standard output.
+        stderr: the end of its standard error.
         message: what happened, if "NAME ended with status N" does not say it.
         kind, detail, resets_at: as for `TurnFailedError`.
     """

@@ -73,7 +73,7 @@ class Reasoning:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """The model uses a tool; `args` is as the provider gave it."""
+    """The model uses a tool. `tool_id` names this use; `args` is what the tool is given, as the provider told it."""
 
     tool_id: str
     tool: str
@@ -82,7 +82,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """A tool came back. A failed one has its output on `stderr` and an `exit_code` other than 0.
+    """A tool has returned. A failed one has its output in `stderr`, and an `exit_code` other than 0.
 
     `duration_s` is in seconds, None if the provider does not say.
     """
@@ -104,7 +104,7 @@ class SkillsDiscovered:
 
 @dataclass(frozen=True, slots=True)
 class SkillInvoked:
-    """The model used a skill."""
+    """The model used a skill: the file it comes from and the tool use that it was, where the provider tells them."""
 
     name: str
     source_path: str | None = None
@@ -113,7 +113,7 @@ class SkillInvoked:
 
 @dataclass(frozen=True, slots=True)
 class UsageReport:
-    """What was used so far in this turn; cost in US dollars."""
+    """What was used so far in this turn; the cost in US dollars, None if unknown."""
 
     usage: ProviderUsage
     cost_usd: float | None = None
@@ -121,7 +121,7 @@ class UsageReport:
 
 @dataclass(frozen=True, slots=True)
 class Lifecycle:
-    """A step in the life of the connection: started, restarted, and the like."""
+    """A step in the life of the connection; `kind` is the provider's word for it, as "started"."""
 
     kind: str
     detail: str = ""
@@ -136,7 +136,7 @@ class Stderr:
 
 @dataclass(frozen=True, slots=True)
 class RawOutput:
-    """What the provider said that nothing here describes; noted, never refused."""
+    """What the provider said that no other event describes."""
 
     text: str
 
@@ -155,7 +155,7 @@ class TurnInterrupted:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalDenied:
-    """Something the model wanted to do was refused."""
+    """Something that the model wanted to do was refused: what kind of thing, and which."""
 
     kind: str
     detail: str = ""
@@ -168,10 +168,10 @@ class RateLimitStatus:
     Attributes:
         window: the provider's name of the window.
         used_fraction: 0.0 to 1.0 and beyond, None if the provider does not say.
-        resets_at: seconds since the epoch.
+        resets_at: when the window begins anew, in seconds since the epoch; None if the provider does not say.
         limit: the provider's name of the limit.
-        window_minutes: the length of the window.
-        exhausted: whether nothing more may be used.
+        window_minutes: the length of the window, in minutes.
+        exhausted: whether nothing more may be used, None if the provider does not say.
         raw: the provider's own report.
     """
 
@@ -236,7 +236,7 @@ AgentEvent: TypeAlias = (
 
 
 class EventHandler(Protocol):
-    """Whoever wants to know what happens in a turn."""
+    """Is told what happens in a turn."""
 
     def on_event(self, event: AgentEvent) -> None:
-        """Take one event, on the thread that runs the turn."""
+        """Take one event. Called on the thread that runs the turn, or on the loop that awaits it."""

@@ -1,4 +1,4 @@
-"""Ready event handlers."""
+"""Handlers of events, ready to use."""
 
 import sys
 from typing import TextIO
@@ -27,13 +27,13 @@ class NullEventHandler:
 
 
 class CompositeEventHandler:
-    """Hands each event to several handlers, in order. One that raises keeps none of the others from it.
+    """Hands each event to several handlers, in order, to all of them even if one raises.
 
     Args:
         handlers: whom to tell.
 
     Raises:
-        Exception: in `on_event`, what the first of them to raise has raised, after all were told.
+        Exception: by `on_event`, once all were told: what the first that failed has raised.
     """
 
     def __init__(self, *handlers: EventHandler) -> None:

@@ -159,6 +159,7 @@ def _imported(entry: ProviderEntry) -> object:
 
 
 def load_error(entry: ProviderEntry, error: BaseException) -> PluginLoadError:
+    """What the import of a plugin that raised `error` is refused with."""
     if isinstance(error, ModuleNotFoundError) and error.name and error.name == entry.target.partition(":")[0]:
         fix = f"Reinstall {entry.package}"
     elif isinstance(error, ImportError):

@@ -12,8 +12,11 @@ class NativeMode(StrEnum):
     """The provider's own permission mode."""
 
     BYPASS = "bypass"
+    """Everything is allowed."""
     READ_ONLY = "read_only"
+    """Nothing may be written."""
     WORKSPACE_WRITE = "workspace_write"
+    """The working directory may be written, and what else is named."""
 
 
 class ApprovalPolicy(StrEnum):
@@ -67,7 +70,15 @@ class NativePermissions:
 
     @classmethod
     def workspace_write(cls, roots: Sequence[str] = (), *, network: bool = False) -> "NativePermissions":
-        """The working directory and `roots` may be written."""
+        """The working directory and `roots` may be written.
+
+        Args:
+            roots: absolute directories.
+            network: whether commands may use the network.
+
+        Raises:
+            TypeError, ValueError: as for `NativePermissions`.
+        """
         if isinstance(roots, str):
             raise TypeError(f"roots must be a sequence of paths, not {roots!r}")
         return cls(NativeMode.WORKSPACE_WRITE, tuple(roots), network)
@@ -80,7 +91,11 @@ class StdioMcpServer:
     Attributes:
         name: what the agent calls it.
         command, args, env: how it is started.
-        startup_timeout_s, tool_timeout_s: limits in seconds, None for the provider's own.
+        startup_timeout_s, tool_timeout_s: limits of its start and of each use of a tool, in seconds; None for the
+            provider's own.
+
+    Raises:
+        TypeError, ValueError: a field is not as described.
     """
 
     name: str
@@ -106,7 +121,10 @@ class HttpMcpServer:
     Attributes:
         name: what the agent calls it.
         url, headers, transport: how it is reached.
-        startup_timeout_s, tool_timeout_s: limits in seconds, None for the provider's own.
+        startup_timeout_s, tool_timeout_s: as for `StdioMcpServer`.
+
+    Raises:
+        TypeError, ValueError: a field is not as described.
     """
 
     name: str

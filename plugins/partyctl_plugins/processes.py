@@ -27,20 +27,21 @@ from partyctl_plugins.enclosure import Confinement
 from partyctl_plugins.errors import ProcessClosedError, TurnFailedError
 
 KEPT_MAX = 8 * 1024 * 1024
-"""Bytes of output that a waiting write takes in."""
+"""How much output a write that waits takes in, in characters."""
 
 READ_SIZE = 64 * 1024
 LAST_BYTES = 4 * 1024 * 1024
-"""Read from each pipe of a dead command at most: more than a pipe holds, and no grandchild goes on for ever."""
+"""How much is read from each pipe of a dead command, in bytes at most: more than a pipe holds, yet an end, though a
+grandchild may write for ever."""
 
 LINE_MAX = 1024 * 1024
-"""A longer line comes in pieces of this many bytes."""
+"""A line longer than this many characters comes in pieces."""
 
 POLL_MAX_MS = 2**31 - 1
-"""What the kernel takes; a longer time, 25 days and more, is over then."""
+"""The longest wait that the kernel takes, 25 days; a longer one ends then."""
 
 SLICE_S = 0.1
-"""How soon a write that waits notices that the input was closed."""
+"""How soon a write that waits notices that the input was closed, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,7 @@ class Executor(Protocol):
     """Where commands run."""
 
     def find_binary(self, name: str) -> str | None:
-        """The path of a command there, None if there is none."""
+        """The path of a command where commands run, None if there is none."""
 
     def spawn(self, argv: Sequence[str], *, cwd: str | None = None, env: Mapping[str, str] | None = None) -> Process:
         """Start a command.
@@ -145,7 +146,12 @@ class HostExecutor:
 
 
 def confine(executor: Executor, confinement: Confinement) -> Executor:
-    """An executor that runs every command of `executor` inside `confinement`, in the environment of that."""
+    """An executor that runs every command inside a confinement.
+
+    Args:
+        executor: what starts the commands.
+        confinement: where they run; its environment wins over that of a command.
+    """
     return _Confined(executor, confinement)
 
 

@@ -18,7 +18,7 @@ class TokenUsage:
         cache_write_input_tokens: the part of the input written to a cache.
         cache_write_1h_input_tokens: the part of the cache writes that is kept for an hour.
         reasoning_output_tokens: the part of the output that is reasoning.
-        turns: how many turns these are.
+        turns: how many turns these counts cover.
 
     Raises:
         ValueError: a count is negative, or a part is larger than its whole.
@@ -60,7 +60,7 @@ class TokenUsage:
 
     @property
     def uncached_input_tokens(self) -> int:
-        """Input tokens that no cache had to do with."""
+        """Input tokens that were neither read from a cache nor written to one."""
         return self.input_tokens - self.cached_total
 
     @property
@@ -74,7 +74,11 @@ class TokenUsage:
         return TokenUsage(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)})
 
     def weighted_total(self, weights: "TokenWeights") -> float:
-        """The tokens in units of one fresh input token."""
+        """The tokens in units of one fresh input token.
+
+        Args:
+            weights: what a token of each sort weighs.
+        """
         one_hour = self.cache_write_1h_input_tokens
         return (
             self.uncached_input_tokens
@@ -133,7 +137,7 @@ def normalized_usage(
     reasoning_output_tokens: int = 0,
     turns: int = 0,
 ) -> TokenUsage:
-    """`TokenUsage` from counts that a provider may have got wrong: parts are cut down to their whole, never refused."""
+    """`TokenUsage` from counts that may be wrong. A negative count becomes 0, no part exceeds its whole."""
     total_in, total_out = max(0, input_tokens), max(0, output_tokens)
     read = min(max(0, cache_read_input_tokens), total_in)
     write = min(max(0, cache_write_input_tokens), total_in - read)
@@ -152,8 +156,11 @@ class CostSource(StrEnum):
     """Where the money figure comes from."""
 
     PRICE_TABLE = "price_table"
+    """Reckoned from the tokens, by a table of prices."""
     PROVIDER_REPORTED = "provider_reported"
+    """Told by the provider."""
     UNKNOWN_MODEL = "unknown_model"
+    """There is none: nobody knows what this model costs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,13 +170,15 @@ class ProviderUsage:
     Attributes:
         tokens: the counts of this turn.
         total_cost_usd: its cost in US dollars, None if unknown (never a partial sum).
-        provider: whose counting this is.
+        provider: the name of the provider that counted.
         raw: the provider's own report, kept because some count cumulatively and need the last one as a baseline.
         increment_known: False if there was no baseline: the counts are then placeholders, and 0.
-        cost_source: where the money figure comes from.
+        cost_source: where the money figure comes from, None if that is not known.
 
     Raises:
-        ValueError: counts or a cost came with what says that there are none.
+        TypeError: the cost is no number.
+        ValueError: the cost is negative or not finite; there is one, though the model is unknown; or there are counts,
+            though `increment_known` is False.
     """
 
     tokens: TokenUsage = field(default_factory=TokenUsage)

@@ -86,16 +86,16 @@ PRELOADED = (
     ids,
     process,
 )
-"""What most plugins import; here so that all workers share one copy (measured: 5 MiB per worker otherwise)."""
+"""What most plugins import, imported here so that all workers share one copy (measured: else 5 MiB for each)."""
 
 EXIT_ORPHANED = 0
 EXIT_BAD_RECORD = 70
 
 INTERRUPT_AGAIN_S = 0.25
-"""A turn that was asked for but had not come to listen yet misses an interrupt; so it gets a second one."""
+"""Seconds until a turn gets its interrupt once more: one that had not come to listen yet missed the first."""
 
 INTERRUPT_LIMIT_S = 10.0
-"""How long the next turn waits for a plugin's `interrupt` or `steer` to return: one that lands later would hit it."""
+"""Seconds the next turn waits for a plugin's `interrupt` or `steer` to return: one that comes later would hit it."""
 
 
 def main(channel: Channel) -> int:
