@@ -132,7 +132,7 @@ class Lookout:
         elif event == _DISCONNECTED:
             self.crowd.closed(value)
             self.liveness.disconnected(value, now)
-            if self._tidy_at is None and self._resident() > TIDY_OVER:
+            if self._resident() > TIDY_OVER:
                 self.tidy_later(now)
         else:
             self.crowd.settled()
@@ -176,9 +176,14 @@ class Lookout:
         if descriptor is not None:
             self._cuts.append((now + CUT_DELAY, connection, descriptor))
 
+    def is_leaving(self, connection: bytes) -> bool:
+        """Whether it is going to be ended in a moment."""
+        return any(one == connection for _, one, _ in self._cuts)
+
     def tidy_later(self, now: float) -> None:
         """Give memory back, once ZeroMQ has freed what a connection had gathered."""
-        self._tidy_at = now + TIDY_DELAY
+        if self._tidy_at is None:  # not later: an attack that is repeated would put it off for ever
+            self._tidy_at = now + TIDY_DELAY
 
     @property
     def has_cuts(self) -> bool:

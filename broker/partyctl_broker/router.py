@@ -66,6 +66,8 @@ REASONS: Final = {
     "gone": "its peer is gone",
 }
 """The codes of a refusal and what each says to a person."""
+OFFENCES: Final = {"source": 100, "unknown": 1}
+"""What a refused letter is held against its sender, by code."""
 SETTLE_MAX: Final = 64
 """Letters that one Settle refuses."""
 KEPT: Final = "letters that waited for their address"
@@ -152,13 +154,13 @@ class Table:
             if destination and peer is not None:
                 yield from self._letter(event, peer, destination, source)
             elif destination:
-                yield Count("stranger", offence=1)
+                yield Count("stranger", offence=10)
             else:
                 yield from self._control(event, peer)
         except VersionMismatch:
             yield from self._refuse_hello(event.connection, 0, "version")
         except Malformed:
-            yield Count("malformed", offence=10)
+            yield Count("malformed", offence=100)
 
     def _letter(self, event: Arrived, peer: _Peer, destination: str, source: str) -> Iterator[Command]:
         lanes = self.lanes[event.connection]
@@ -188,7 +190,7 @@ class Table:
         if envelope.kind == Kind.HELLO:
             yield from self._hello(event, envelope, Hello.decode(envelope.payload))
         elif peer is None:
-            yield Count("stranger", offence=1)
+            yield Count("stranger", offence=10)
         elif envelope.kind == Kind.BYE:
             bye = Bye.decode(envelope.payload)
             given = peer.addresses.intersection(bye.addresses) if bye.addresses else peer.addresses
@@ -225,8 +227,9 @@ class Table:
             self._lives[principal.name, hello.incarnation] = connection
             self.lanes[connection] = {}
         welcome = self._claim(connection, peer, principal, hello.claims)
-        if any(refusal.code == "rule" for refusal in welcome.refused.values()):
-            yield Count("claim refused: rule", offence=10)
+        forbidden = sum(refusal.code == "rule" for refusal in welcome.refused.values())
+        if forbidden:
+            yield Count("claim refused: rule", offence=min(1000, 90 + 10 * forbidden))
         yield Tell(connection, wire.TO_BROKER, wire.seal(Kind.WELCOME, 0, envelope.sequence, welcome.encode()))
         for address in welcome.claimed:
             yield from self._deliver_kept(address)
@@ -239,8 +242,10 @@ class Table:
         return principal.is_proven_by(hello.secret)
 
     def _rivals(self, connection: bytes, principal: Principal, claims: tuple[str, ...]) -> tuple[bytes, ...]:
-        holders = {self._holders.get(address) for address in claims if principal.may_claim(address)}
-        return tuple(sorted(holder for holder in holders if holder is not None and holder != connection))
+        held = ((address, self._holders.get(address, connection)) for address in claims)
+        return tuple(
+            sorted({holder for address, holder in held if holder != connection and principal.may_claim(address)})
+        )
 
     def _claim(self, connection: bytes, peer: _Peer, principal: Principal, claims: tuple[str, ...]) -> Welcome:
         claimed: list[str] = []
@@ -263,7 +268,7 @@ class Table:
         return Welcome(tuple(claimed), refused, self._life, inherited)
 
     def _refuse_hello(self, connection: bytes, sequence: int, code: str) -> Iterator[Command]:
-        yield Count(f"hello refused: {code}", offence=10)
+        yield Count(f"hello refused: {code}", offence=1000)
         nack = Nack("", code, REASONS[code])
         yield Tell(connection, wire.TO_BROKER, wire.seal(Kind.NACK, 0, sequence, nack.encode()))
 
@@ -298,9 +303,9 @@ class Table:
             destination, source = wire.ends(frame)
             _, stream, sequence, *_ = letter = wire.unseal(envelope)
         except Malformed:
-            yield Count("malformed", offence=10)
+            yield Count("malformed", offence=100)
             return
-        yield Count(f"letter refused: {code}", offence=10 if code == "source" else 0)
+        yield Count(f"letter refused: {code}", offence=OFFENCES.get(code, 0))
         nack = Nack(destination, code, REASONS[code], letter.kind)
         yield Tell(connection, wire.road(source, ""), wire.seal(Kind.NACK, 0, sequence, nack.encode(), stream=stream))
 

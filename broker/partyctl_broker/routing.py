@@ -11,20 +11,24 @@ from typing import Final, cast
 import zmq
 
 from partyctl_broker import wire
+from partyctl_broker.frames import Envelope, head, whole
 from partyctl_broker.lookout import Lookout, Suspicion, cut_off, hung_up, unread_by_peer
+from partyctl_broker.offences import GRAVE, STRANGE, STRANGE_BYTES, Offences
 from partyctl_broker.router import Table
-from partyctl_broker.shares import ASKED, LETTER, PAIR, PER_KIB, Shares
+from partyctl_broker.shares import ASKED, HELLO_BYTES, LETTER, PAIR, PER_KIB, Shares
 from partyctl_broker.steps import Arrived, Check, Command, Count, Cut, Event, Forward, Lost, Tell, Unsent
 from partyctl_broker.words import Words
 
 BATCH: Final = 256
 """Messages routed before the loop looks at its other descriptors."""
-OFFENCES_MAX: Final = 1000
-"""Offences of one connection within a second, by their weight, over which it is shown out."""
-GRAVE: Final = 10
+SLICE: Final = 1000
+"""Microseconds of work for one connection after which the loop looks at its other descriptors, if that work was more
+than to send letters on."""
 OFFENDS: Final = "it does not keep to the wire"
 STRETCH: Final = 100
 """Microseconds of work for busy ones in a row, while others have mail too."""
+HEAVY: Final = 2 * STRETCH
+"""The same for work that is done at once."""
 RETRY: Final = 0.05
 """Seconds after which a full queue is tried again, should ZeroMQ not tell that there is room."""
 NOTICE: Final = 0.02
@@ -35,6 +39,11 @@ BURST: Final = 4
 LARGE: Final = 4 * 1024
 """Bytes of an envelope, or of the further ones of a message, over which it is counted what waits for a peer; ZeroMQ's
 queues count messages alone."""
+HUGE: Final = 256 * 1024
+"""Bytes of an envelope over which the next ones of its sender are not copied on their way. That saves 640 us with
+4 MiB, and costs 0.4 with a small letter."""
+FORGOTTEN: Final = 1.0
+"""Seconds after which that is over."""
 QUEUE_BYTES: Final = 8 * 1024 * 1024
 """Bytes that wait for a peer that does not read, before their senders get a NACK."""
 QUEUE_STEP: Final = 1024 * 1024
@@ -69,12 +78,14 @@ class Routing:
         self._shares = Shares()
         self._words = Words(self._push_word)
         self._is_many = False
-        self._offences: dict[bytes, int] = {}
-        self._forgives = 0.0
+        self._offences = Offences()
+        self._large: set[bytes] = set()
+        """Who sent a huge letter of late."""
+        self._forgets = 0.0
         self.routed = 0
         """Pairs that went on."""
         # The bare methods of the C socket: the public ones add a Python call and a type check per frame.
-        self._receive: Callable[[int], bytes] = router.recv
+        self._receive: Callable[..., bytes] = router.recv
         self._option = cast(Callable[[int], int], router.getsockopt)
         self._send: Callable[[bytes, int], object] = super(zmq.Socket, router).send
         self._handlers: dict[type[Command], Callable[..., None]] = {
@@ -100,14 +111,13 @@ class Routing:
         empty = self._drain(BATCH) if not shares.busy else self._drain_fairly(called)
         now = time.monotonic()
         # ZeroMQ gives every connection that has mail its turn, so so many messages later all have had theirs.
-        self._read += 1 if shares.busy else BATCH
         self.suspicion.seen.update(self._spent)
         if empty or self._read > len(self._lookout.crowd):
             self._read = 0
             self.suspicion.rounds += 1
         shares.note(self._spent, now)
         self._spent.clear()
-        if self._offences:
+        if self._offences or self._large:
             self._judge(now)
         over = liveness.over(now, empty) if liveness.suspects else ()
         for connection in over:
@@ -127,36 +137,37 @@ class Routing:
         rests = shares.wait(time.monotonic()) > 0
         if rests and not called:
             return False
-        # Who has called is among the next ones, as ZeroMQ takes all in turn.
-        left = len(busy) + 1 if rests else BATCH
-        worked = 0
+        stretch = 0 if rests else STRETCH
+        # ZeroMQ takes all in turn, so after so many busy ones in a row nobody else has mail that it has noticed.
+        row, rounds, worked = 0, len(busy) + 1, 0
         empty = False
-        while left > 0 and worked < STRETCH:
+        for number in range(1, BATCH + 1):
             self._option(_EVENTS)  # makes ZeroMQ notice whose mail has come; a receive does only now and then
             empty = self._drain(1)
             if empty:
                 break
+            row += 1
             for connection, cost in spent.items():
                 total[connection] = total.get(connection, 0) + cost
                 if connection in busy:
                     worked += cost
-                    left -= 1
+                else:
+                    row = 0
             spent.clear()
+            if worked >= stretch and (row >= rounds or (worked >= HEAVY and number >= rounds)):
+                break
         spent.update(total)
         shares.rest(worked, time.monotonic())
         return empty
 
     def _judge(self, now: float) -> None:
-        for connection, count in list(self._offences.items()):
-            if count > OFFENCES_MAX and connection in self._table.lanes:
-                del self._offences[connection]
+        if now >= self._forgets:
+            self._forgets = now + FORGOTTEN
+            self._large.clear()
+        for connection in self._offences.judge(now):
+            self._offences.drop(connection)
+            if connection in self._table.lanes:
                 self._show_out(connection, OFFENDS)
-        if now >= self._forgives:
-            self._forgives = now + 1.0
-            self._offences.clear()
-
-    def _offend(self, connection: bytes, weight: int) -> None:
-        self._offences[connection] = self._offences.get(connection, 0) + weight
 
     def _show_out(self, connection: bytes, why: str) -> None:
         self._counts[f"shown out: {why}"] += 1
@@ -197,10 +208,11 @@ class Routing:
     def _drain(self, most: int) -> bool:
         """Route what is there, so many messages at most; whether the socket was seen empty."""
         receive, option, send, lanes = self._receive, self._option, self._send, self._table.lanes
-        spent, waiting, wrote = self._spent, self._words.waiting, self._shares.wrote
-        for number in range(most):
+        spent, waiting, wrote, large = self._spent, self._words.waiting, self._shares.wrote, self._large
+        number = 0
+        for number in range(1, most + 1):
             # Finding nothing raises, which costs 8 us, and asking 2 us. So a short burst asks, a long one does not.
-            if 0 < number < BURST and not option(_EVENTS) & _READABLE:
+            if 1 < number <= BURST and not option(_EVENTS) & _READABLE:
                 return True
             try:
                 origin = receive(_WAIT_NOT)
@@ -210,42 +222,53 @@ class Routing:
             lane = lanes.get(origin)
             if lane is None:
                 self._hear_stranger(origin)
-                continue
-            frame = receive(_WAIT_NOT)
-            if not option(_RCVMORE):
-                self._counts["malformed"] += 1
-                self._offend(origin, GRAVE)
-                continue
-            envelope = receive(_WAIT_NOT)
-            if option(_RCVMORE):
-                self._route_many(origin, lane, frame, envelope)
-                continue
-            target = lane.get(frame)
-            if target is None:
-                spent[origin] += ASKED
-                self.step(Arrived(origin, frame, envelope))
-                continue
-            if target in waiting or (len(envelope) > LARGE and not self._fits(target, len(envelope), origin)):
-                self._refuse(origin, frame, envelope, "full")
-                continue
-            try:
-                send(target, _MORE)
-                send(frame, _MORE)
-                send(envelope, _WAIT_NOT)
-                self.routed += 1
-                if target not in wrote.get(origin, ()):
-                    wrote.setdefault(origin, set()).add(target)
-            except zmq.ZMQError as error:
-                self._refuse(origin, frame, envelope, _code(error))
+            else:
+                frame = receive(_WAIT_NOT)
+                if not option(_RCVMORE):
+                    self._counts["malformed"] += 1
+                    self._offences.note(origin, GRAVE)
+                    continue
+                envelope = receive(_WAIT_NOT, origin not in large)
+                target = lane.get(frame)
+                if option(_RCVMORE):
+                    self._route_many(origin, lane, frame, whole(envelope))
+                elif target is None:
+                    self._ask(origin, frame, whole(envelope))
+                elif target in waiting or (len(envelope) > LARGE and not self._fits(target, len(envelope), origin)):
+                    self._refuse(origin, frame, envelope, "full")
+                else:
+                    try:
+                        send(target, _MORE)
+                        send(frame, _MORE)
+                        send(envelope, _WAIT_NOT)
+                        self.routed += 1
+                        if target not in wrote.get(origin, ()):
+                            wrote.setdefault(origin, set()).add(target)
+                        continue
+                    except zmq.ZMQError as error:
+                        self._refuse(origin, frame, envelope, _code(error))
+            if spent[origin] > SLICE:
+                break
+            option(_EVENTS)  # that took a while: makes ZeroMQ notice whose mail has come
+        self._read += number
         return False
 
-    def _refuse(self, origin: bytes, frame: bytes, envelope: bytes, code: str) -> None:
+    def _ask(self, origin: bytes, frame: bytes, envelope: bytes) -> None:
+        cost = ASKED if frame != wire.TO_BROKER else ASKED + len(envelope) // HELLO_BYTES
+        self._spent[origin] = self._spent.get(origin, 0) + cost
+        self.step(Arrived(origin, frame, envelope))
+
+    def _refuse(self, origin: bytes, frame: bytes, envelope: Envelope, code: str) -> None:
         self._spent[origin] = self._spent.get(origin, 0) + ASKED
-        self.step(Unsent(origin, frame, envelope, code))
+        if code == "full" and len(envelope) > LARGE:
+            self._offences.refuse(origin, frame, len(envelope))
+        self.step(Unsent(origin, frame, head(envelope), code))
 
     def _fits(self, target: bytes, size: int, origin: bytes) -> bool:
         """Whether much may go to a peer: it reads, or little waits for it."""
         self._spent[origin] = self._spent.get(origin, 0) + size * PER_KIB // 1024
+        if size > HUGE:
+            self._large.add(origin)
         descriptor = self._liveness.descriptor(target)
         if descriptor is None:
             return True
@@ -264,7 +287,7 @@ class Routing:
         frames = self._read_rest([frame, envelope])
         self._spent[origin] += PAIR * (len(frames) // 2 if frames else wire.PAIRS_MAX)
         if frames is None:
-            self._offend(origin, GRAVE)
+            self._offences.note(origin, GRAVE)
             return
         groups: dict[bytes, list[bytes]] = {}
         self._is_many = True
@@ -276,8 +299,7 @@ class Routing:
                 if groups:
                     self._send_groups(origin, groups)
                     groups = {}
-                self._spent[origin] += ASKED
-                self.step(Arrived(origin, frame, frames[index + 1]))
+                self._ask(origin, frame, frames[index + 1])
                 continue
             group = groups.get(target)
             if group is None:
@@ -320,22 +342,26 @@ class Routing:
         descriptor = int(first.get(zmq.SRCFD))
         frames = self._read_rest([first.bytes])
         if frames is None:
-            self._offend(origin, GRAVE)
+            self._offences.note(origin, GRAVE)
         elif not _is_automatic(origin):
             self._counts["chosen routing id"] += 1
             cut_off(descriptor)
         else:
             self._meet(origin, descriptor, frames, str(first.get("User-Id")))
-        if self._offences.get(origin, 0) > OFFENCES_MAX:
-            del self._offences[origin]
+        if self._offences.is_over(origin) and not self._lookout.is_leaving(origin):
+            self._offences.drop(origin)
             self._counts[f"shown out: {OFFENDS}"] += 1
             cut_off(descriptor)
 
     def _meet(self, origin: bytes, descriptor: int, frames: list[bytes], vouched: str) -> None:
         lanes = self._table.lanes
         for index in range(0, len(frames), 2):
-            self._spent[origin] += ASKED
+            cost = ASKED + len(frames[index + 1]) // HELLO_BYTES
+            self._spent[origin] += cost
             self.step(Arrived(origin, frames[index], frames[index + 1], vouched=vouched))
+            if origin not in lanes:  # what else it says is of no interest
+                self._offences.note(origin, STRANGE + len(frames[index + 1]) // STRANGE_BYTES)
+                break
         if origin in lanes:
             former = self._liveness.met(origin, descriptor)
             if former is not None:
@@ -349,7 +375,7 @@ class Routing:
         for command in self._table.step(event):
             self._handlers[type(command)](command)
             if isinstance(command, Count) and command.offence and isinstance(event, Arrived | Unsent):
-                self._offend(event.connection, command.offence)
+                self._offences.note(event.connection, command.offence)
         if not self._is_many:
             self._words.send()
 

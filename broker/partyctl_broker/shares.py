@@ -22,6 +22,8 @@ BUSY: Final = 0.1
 """The part of a window from which on a connection is busy."""
 STILL_BUSY: Final = 0.005
 """The same for one that was busy in the last window: it takes less because it is made to wait."""
+ENOUGH: Final = int(BUSY * WINDOW * 1e6)
+"""Microseconds of work in a window after which its end is not waited for."""
 OTHERS: Final = 0.01
 REST_MAX: Final = 0.0001
 """Seconds of rest that are owed at most. ZeroMQ may swallow a call in the middle of a message, so a rest is also the
@@ -33,6 +35,8 @@ PAIR: Final = 2
 """The same for each further pair of it."""
 ASKED: Final = 20
 """The same for a pair that the table is asked about."""
+HELLO_BYTES: Final = 8
+"""Bytes of a HELLO or BYE that cost a microsecond."""
 PER_KIB: Final = 1
 """The same for a KiB of a large envelope."""
 
@@ -54,7 +58,7 @@ class Shares:
         self.busy: frozenset[bytes] = frozenset()
         """The connections that have to wait; empty as long as they are in nobody's way."""
         self._window = _Window()
-        self._recent: deque[_Window] = deque(maxlen=RECENT)
+        self._recent: deque[_Window] = deque(maxlen=RECENT - 1)
         self._began = 0.0
         self._rested = 0.0
 
@@ -67,7 +71,9 @@ class Shares:
         """Work was done: for whom, microseconds by connection."""
         window = self._window.spent
         for connection, cost in spent.items():
-            window[connection] = window.get(connection, 0) + cost
+            window[connection] = work = window.get(connection, 0) + cost
+            if work >= ENOUGH and connection not in self.busy and self._others_want(self.busy | {connection}):
+                self.busy |= {connection}
         if now - self._began >= WINDOW:
             self._judge(now - self._began)
             self._began, self._window = now, _Window()
@@ -75,7 +81,6 @@ class Shares:
     def _judge(self, seconds: float) -> None:
         if seconds > RECENT * WINDOW:
             self._recent.clear()  # nothing happened for a while
-        self._recent.append(self._window)
         most = seconds * 1e6
         busy = {
             connection
@@ -83,10 +88,11 @@ class Shares:
             if cost >= most * (STILL_BUSY if connection in self.busy else BUSY)
         }
         self.busy = frozenset(busy) if busy and self._others_want(busy) else frozenset()
+        self._recent.append(self._window)
 
-    def _others_want(self, busy: set[bytes]) -> bool:
+    def _others_want(self, busy: set[bytes] | frozenset[bytes]) -> bool:
         left = OTHERS * WINDOW * 1e6
-        for window in self._recent:
+        for window in (*self._recent, self._window):
             for connection, cost in window.spent.items():
                 if connection not in busy and not busy.issuperset(window.wrote.get(connection, ())):
                     left -= cost

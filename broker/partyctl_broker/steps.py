@@ -100,7 +100,7 @@ class Count:
     """Something was dropped; count it under this name.
 
     Args:
-        offence: how bad it is, 0 to 10: no peer of ours does what is worth 10, and hardly ever what is worth 1.
+        offence: how bad it is, by the measure of offences.py.
     """
 
     what: str

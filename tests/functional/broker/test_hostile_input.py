@@ -97,6 +97,53 @@ def test_a_stranger_is_counted_and_not_answered(broker, raw_peer, eventually, st
     still_works()
 
 
+def test_a_stranger_that_goes_on_without_a_hello_is_cut_off(broker, raw_peer, eventually, still_works):
+    stranger = raw_peer()
+    for _ in range(12):
+        stranger.say(*letter("run/a", "run/b") * 8)  # of each message the first pair is heard
+    eventually(lambda: broker.stats()["counts"].get("shown out: it does not keep to the wire") == 1)
+    assert 8 <= broker.stats()["counts"]["stranger"] <= 12
+    still_works()
+
+
+def test_a_hello_with_letters_behind_it_is_taken_as_a_whole(broker, raw_peer):
+    peer = raw_peer()
+    peer.say(*hello("run/a"), *letter("run/a", "run/a", b"at once"))
+    heard = []
+    while len(heard) < 4:
+        heard += peer._socket.recv_multipart()
+    assert [wire.unseal(envelope).kind for envelope in heard[1::2]] == [Kind.WELCOME, Kind.DATA]
+
+
+def test_huge_letters_among_small_ones_arrive_as_they_were(broker, raw_peer):
+    sender, receiver = raw_peer(), raw_peer()
+    sender.hello("run/a", incarnation=b"a")
+    receiver.hello("run/b", incarnation=b"b")
+    payloads = [
+        bytes([number]) * size for number, size in enumerate([1, 1 << 20, 1 << 20, 7, 4 << 20, 1 << 12, 300_000])
+    ]
+    for payload in payloads:
+        sender.say(*letter("run/a", "run/b", payload))
+        assert receiver.hear()[1].payload == payload
+    sender.say(*letter("run/a", "run/b", b"1"), *letter("run/a", "run/nobody", b"2"))  # not copied either
+    assert receiver.hear()[1].payload == b"1"
+    assert Nack.decode(sender.hear()[1].payload).code == "unknown"
+
+
+def test_a_road_that_is_full_and_written_to_without_a_pause_ends_the_connection(
+    broker, raw_peer, eventually, still_works
+):
+    deaf, sender = raw_peer(), raw_peer()
+    deaf.hello("run/deaf", incarnation=b"deaf")
+    sender.hello("run/a", incarnation=b"a")
+    with contextlib.suppress(zmq.Again):
+        for _ in range(60):
+            sender.say(*letter("run/a", "run/deaf", bytes(4 << 20)))
+    eventually(lambda: broker.stats()["counts"].get("shown out: it does not keep to the wire"))
+    assert broker.stats()["counts"]["letter refused: full"] >= 16
+    still_works()
+
+
 def test_bytes_that_are_not_even_zeromq_harm_nobody(broker, still_works):
     for garbage in (b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 5000, b"\xff\0\0\0\0\0\0\0\1\x7f", b""):
         with socket.socket(socket.AF_UNIX) as connection:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from partyctl_broker import wire
 from partyctl_broker.auth import Principal
-from partyctl_broker.control import Bye, Gone, Hello, Nack, Welcome
+from partyctl_broker.control import CLAIMS_MAX, Bye, Gone, Hello, Nack, Welcome
 from partyctl_broker.router import ADDRESSES_MAX, KEPT, Table
 from partyctl_broker.steps import (
     Admit,
@@ -302,7 +302,12 @@ class TestOffences:
                 letter(b"1", "run/a", "run/nobody"),
             )
         ]
-        assert weights == [10, 10, 10, 10, 1, 0]
+        assert weights == [100, 1000, 100, 100, 10, 1]
+
+    @pytest.mark.parametrize(("claims", "weight"), [(1, 100), (11, 200), (CLAIMS_MAX, 1000)])
+    def test_claims_without_a_rule_weigh_more_the_more_there_are_up_to_a_limit(self, claims, weight):
+        counted, _ = table_with(hello(b"1")).step(hello(b"1", *(f"desk/{number}" for number in range(claims))))
+        assert counted.offence == weight
 
 
 class TestGone:

@@ -1,6 +1,6 @@
 import pytest
 
-from partyctl_broker.shares import REST_MAX, WINDOW, Shares
+from partyctl_broker.shares import ENOUGH, REST_MAX, WINDOW, Shares
 
 FLOOD, A, B, FAR = b"flood", b"a", b"b", b"far"
 WRITES = {FLOOD: FLOOD, A: B, B: A, FAR: FLOOD}
@@ -77,3 +77,25 @@ def test_as_much_rest_is_owed_as_there_was_work_within_a_limit(shares):
     for _ in range(3):
         shares.rest(1000, 8.0)
     assert shares.wait(8.0) == pytest.approx(REST_MAX)
+
+
+def test_the_end_of_a_window_is_not_waited_for_when_there_is_enough_to_judge(shares):
+    note(shares, {A: LITTLE, B: LITTLE}, 100.001)
+    note(shares, {FLOOD: ENOUGH - 1}, 100.002)
+    assert shares.busy == set()
+    note(shares, {FLOOD: 1}, 100.002)
+    assert shares.busy == {FLOOD}
+
+
+def test_who_did_much_is_judged_as_soon_as_somebody_else_wants_something(shares):
+    note(shares, {FLOOD: MUCH}, 100.001)
+    note(shares, {FLOOD: 10, A: 10}, 100.002)
+    assert shares.busy == set()
+    note(shares, {A: LITTLE}, 100.003)
+    note(shares, {FLOOD: 10}, 100.003)
+    assert shares.busy == {FLOOD}
+
+
+def test_the_two_ends_of_a_stream_are_not_judged_early_either(shares):
+    note(shares, {A: MUCH, B: MUCH}, 100.001)
+    assert shares.busy == set()
