@@ -106,6 +106,7 @@ class Listener(ABC):
     Attributes:
         over: ends with the last word.
         begun: what has begun by the order, once the node has said so; "" until then.
+        is_answered: whether the node has said something since it was asked last.
     """
 
     losses: Losses
@@ -115,7 +116,7 @@ class Listener(ABC):
         self.order = order
         self.begun = ""
         self.over: asyncio.Future[Map] = asyncio.get_running_loop().create_future()
-        self.has_heard = True
+        self.is_answered = True
         self._show = show
 
     @abstractmethod
@@ -144,9 +145,9 @@ class Listener(ABC):
 
     def again(self, gone: NodeGone) -> None:
         """The node is asked once more."""
-        if self.has_heard and self.begun:
+        if self.is_answered and self.begun:
             self._show({"event": "gone", "node": self.entry.node, "why": gone.why})
-        self.has_heard = False
+        self.is_answered = False
         self.over = asyncio.get_running_loop().create_future()
 
     def letter(self, letter: Letter) -> None:
@@ -158,7 +159,7 @@ class Listener(ABC):
         event = message.get("event")
         if letter.source != self.entry.node or self.over.done() or not isinstance(event, str):
             return
-        self.has_heard = True
+        self.is_answered = True
         if event == "failed":
             code = message.get("code")
             self._fail(self.failed(RunFailed(str(message.get("error")), code if isinstance(code, int) else 1)))
@@ -246,7 +247,7 @@ async def _last_word(listener: Listener, mailbox: Mailbox) -> Map:
         try:
             return await asyncio.shield(listener.over)
         except NodeGone as gone:
-            if listener.has_heard:
+            if listener.is_answered:
                 until = loop.time() + NODE_LIMIT
             if not listener.may_go_on(gone) or loop.time() >= until:
                 raise

@@ -191,6 +191,14 @@ class LauncherClient:
         late = f"the launcher did not hand a worker over within {timeout:g} s"
         return await self._answered(request, timeout, late, f"session {session}")
 
+    async def expect(self, label: str, text: str) -> None:
+        """Say that somebody is about to attach to the workers with this label, so that they wait for it anew.
+
+        Raises:
+            LauncherLost: the launcher is gone, or this client was closed.
+        """
+        await self._send({"t": "expect", "label": label, "text": text})
+
     async def _answered(self, request: Mapping[str, object], timeout: float, late: str, where: str) -> Hired | None:
         asked = str(request["id"])
         answer: asyncio.Future[Hired | None] = asyncio.get_running_loop().create_future()

@@ -119,6 +119,12 @@ class Kept:
         far.close()
         return Attached(kept.worker, near.detach(), previous)
 
+    def expect(self, label: str, text: str, now: float) -> None:
+        """Somebody is about to attach to the workers whose `label` is `text`: those without a client wait anew."""
+        for kept in self._by_id.values():
+            if kept.since is not None and kept.worker.request.labels.get(label) == text:
+                kept.since = now
+
     def ended(self, worker: Worker) -> None:
         """A worker is gone. How it ended is remembered, if it was one that is kept."""
         kept = self._by_id.pop(worker.id, None)

@@ -23,7 +23,7 @@ from partyctl_confinement.kept import UNATTACHED_MAX, AttachRefused, Kept
 from partyctl_confinement.nursery import Nursery, Worker
 from partyctl_confinement.outbox import Outbox
 from partyctl_confinement.reaper import sweep_children
-from partyctl_confinement.requests import Attach, BadRequest, Kill, Leave, ListWorkers, NewClient, Spawn, Stop
+from partyctl_confinement.requests import Attach, BadRequest, Expect, Kill, Leave, ListWorkers, NewClient, Spawn, Stop
 from partyctl_confinement.waiting import Waiting
 
 STOP_MAX: Final = 3.0
@@ -176,6 +176,8 @@ class Launcher:
             self._kill(peer, request)
         elif isinstance(request, Attach):
             self._attach(peer, request)
+        elif isinstance(request, Expect):
+            self._kept.expect(request.label, request.text, time.monotonic())
         elif isinstance(request, Leave):
             self._lose(peer, is_leaving=True)
         else:

@@ -53,6 +53,14 @@ class Spawn:
 
 
 @dataclass(frozen=True, slots=True)
+class Expect:
+    """Somebody is about to attach to the workers with this label; those without a client wait for it anew."""
+
+    label: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Attach:
     """A client wants the worker of an agent session, whose client is gone or is to have it no longer.
 
@@ -105,7 +113,7 @@ class BadRequest:
     request: str = ""
 
 
-def parse_client(data: bytes) -> Spawn | Attach | Kill | Leave | BadRequest:
+def parse_client(data: bytes) -> Spawn | Attach | Expect | Kill | Leave | BadRequest:
     """One message from a client."""
     request = _map(data)
     if isinstance(request, BadRequest):
@@ -113,8 +121,10 @@ def parse_client(data: bytes) -> Spawn | Attach | Kill | Leave | BadRequest:
     kind, worker_id = request.get("t"), request.get("id")
     if kind == "leave":
         return Leave()
+    if kind == "expect":
+        return Expect(_as_text(request, "label"), _as_text(request, "text"))
     if kind not in ("spawn", "attach", "kill"):
-        return BadRequest("it is neither spawn, attach, kill nor leave")
+        return BadRequest("it is neither spawn, attach, expect, kill nor leave")
     if not _text(worker_id, ID_MAX):
         return BadRequest(f"its id is no text of 1 to {ID_MAX} characters", request=str(kind))
     if kind == "kill":

@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
 from partyctl.casting import agent_from
-from partyctl.errors import exit_code, told
+from partyctl.errors import HostError, exit_code, told
 from partyctl.happenings import happening
 from partyctl.maps import Map, pack
 from partyctl.node.code import CodeHost
@@ -23,12 +23,17 @@ from partyctl_actors.participants.provider import ProviderPlayer
 from partyctl_actors.protocol import Protocol, Role, load
 from partyctl_actors.runs import Allowance, Conductor, Delivered, RoleActor, TurnGranted
 from partyctl_actors.runs.verdict import Ending
-from partyctl_actors.supervision.run_logs import run_logs
+from partyctl_actors.supervision.off_loop import off_loop
+from partyctl_actors.supervision.run_logs import may_have_worker, run_logs
 from partyctl_broker.errors import BusError
 from partyctl_broker.port import Bus, Mailbox
+from partyctl_confinement.errors import LauncherLost
 
 PLAN_LIMIT = 30.0
 """Seconds a code host may take to describe the session."""
+
+EXPECT_EVERY = 3.0
+"""Seconds between two requests that the workers of a run wait for it; they wait 10 s after each."""
 
 END_LIMIT = 5.0
 """Seconds role actors may take to end after the conductor has."""
@@ -119,6 +124,7 @@ class Job:
             self._task.cancel()
 
     async def _run(self) -> None:
+        waiting = asyncio.get_running_loop().create_task(self._have_workers_wait())
         try:
             async with self._code_host() as host:
                 messages = await self._with(host)
@@ -129,6 +135,20 @@ class Job:
             self._conclude({"event": "failed", "error": told(error), "code": exit_code(error)})
         else:
             self._conclude({"event": "ended", "run": self.run, "messages": messages})
+        finally:
+            waiting.cancel()
+
+    async def _have_workers_wait(self) -> None:
+        """Importing the file may take longer than the workers of a run wait that goes on."""
+        while self.order.resumed and not self._players:
+            with contextlib.suppress(LauncherLost, HostError):
+                await (await self._workers.client()).expect("run", self.order.resumed)
+            await asyncio.sleep(EXPECT_EVERY)
+
+    def _left_with_workers(self) -> list[ProviderPlayer]:
+        """The agents that may have a worker from before. Off the loop."""
+        journal = self._journal()
+        return [each for each in self._players if may_have_worker(journal, self.run, each.role.name)]
 
     async def _with(self, host: CodeHost) -> int:
         run = self.order.run
@@ -163,11 +183,14 @@ class Job:
             conductor.close()
 
     async def _played(self, host: CodeHost, conductor: Conductor, actors: Sequence[RoleActor]) -> int:
+        left = await off_loop(lambda _: self._left_with_workers()) if self.order.resumed else []
         await conductor.open(self._bus)
         self._conductor = conductor
         loop = asyncio.get_running_loop()
         conducting = loop.create_task(conductor.run())
         playing = [loop.create_task(actor.run()) for actor in actors]
+        for player in left:  # whoever's turn it is; their workers would not wait
+            player.take_up()
         start: Map = {"t": "start", "run": self.order.run, "id": self.run}
         hosting = loop.create_task(host.ask(self.order.run, start, limit=None))
         try:
@@ -201,18 +224,18 @@ class Job:
             line = happening(event)
             if line is not None:
                 self._happened(line.kind, self.run, line.cause, {"role": role.name, **line.fields})
-            self._seen(event)
+            self._seen(event, role.name)
 
         return watch
 
     # --- what the submitter is told ---
 
-    def _seen(self, event: object) -> None:
+    def _seen(self, event: object, role: str = "") -> None:
         if isinstance(event, TurnGranted):
             self._asked[event.role] = None
         elif isinstance(event, Delivered):
             self._asked.pop(event.envelope.sender.name, None)
-        told = event_map(event) or self._asking.event(event)
+        told = event_map(event, role) or self._asking.event(event)
         if told is not None:
             self._tell(told)
 

@@ -224,7 +224,7 @@ class Node:
             raise ValueError(f"run {run} is under way already")
         name = order.get("name")
         program = Program(str(order["path"]), str(order["digest"]), str(order["cwd"]), str(order["config"]))
-        wanted = Order(run, str(name) if name else None, submitter, str(order["resume"]))
+        wanted = Order(run, str(name) if name else None, submitter, str(order.get("resume", "")))
         origin = Origin(program.path, wanted.name or "", program.config, program.cwd)
 
         def record(wished: str | None, protocol: str) -> tuple[str, Record]:

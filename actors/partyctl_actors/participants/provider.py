@@ -25,12 +25,13 @@ from partyctl_actors.participants.schemas import output_schema, sendable
 from partyctl_actors.participants.sessions import HiredParts, LoopGrounds, begin_hired, hired_plan
 from partyctl_actors.protocol.message import Message
 from partyctl_actors.protocol.projection import project
+from partyctl_actors.protocol.role import Role
 from partyctl_actors.supervision import Supervisor, TakenUp, WorkerPlan, WorkerStarted
 from partyctl_actors.supervision.agent_session import AgentSession
 from partyctl_actors.supervision.hired import HiredEngine
 from partyctl_actors.supervision.off_loop import off_loop
 from partyctl_actors.supervision.policy_commands import Decided
-from partyctl_actors.supervision.turn_log import SqliteTurnLog
+from partyctl_actors.supervision.turn_log import Recovered, SqliteTurnLog
 from partyctl_actors.transcript import Envelope
 from partyctl_base.errors import PartyError
 from partyctl_base.ids import RandomIds
@@ -101,6 +102,12 @@ class ProviderPlayer:
         self._names = TurnNames(agent.ids or RandomIds())
         self._log: SqliteTurnLog | None = None
         self._past_turns = Past(is_known=True)
+        self._found: Recovered | None = None
+
+    @property
+    def role(self) -> Role:
+        """Which role it plays."""
+        return self._seat.role
 
     @property
     def supervisor(self) -> Supervisor | None:
@@ -109,9 +116,9 @@ class ProviderPlayer:
 
     async def author(self, offer: Offer) -> Message:
         """Ask the agent for the role's next message; one it cannot form right is asked for again, `repair` times."""
-        if self._opening is None:
-            self._opening = asyncio.get_running_loop().create_task(self._open())
-        session = await asyncio.shield(self._opening)
+        session = await asyncio.shield(self._opened())
+        if self._found is not None:
+            self._past_turns, self._found = past_of(self._found, self._names.said), None
         message, correction = await self._answered(session, offer)
         if message is not None:
             return self._say(offer, message)
@@ -131,6 +138,10 @@ class ProviderPlayer:
                 why = str(error)
             correction = again(why, offer, by_schema=self._schema is not None)
         raise AssertionError("unreachable: the last attempt returns or raises")
+
+    def take_up(self) -> None:
+        """Attach to the worker that the role's session still has, before it is the role's turn; it would not wait."""
+        self._opened()
 
     def hear(self, envelope: Envelope) -> None:
         """Keep what was said to the role for the next prompt."""
@@ -176,15 +187,19 @@ class ProviderPlayer:
         finally:
             await asyncio.shield(off_loop(lambda _: engine.close()))
 
+    def _opened(self) -> asyncio.Task[AgentSession]:
+        if self._opening is None:
+            self._opening = asyncio.get_running_loop().create_task(self._open())
+        return self._opening
+
     async def _open(self) -> AgentSession:
         if self._seat.workers is None:
             raise SessionError("There is no source of workers", where=str(self._seat.role), fix="Use partyctl.Session")
-        seat, grounds, said = self._seat, LoopGrounds(self._seat.workers), self._names.said
-        open_log, is_going_on = seat.log, False
+        seat, grounds, open_log = self._seat, LoopGrounds(self._seat.workers), self._seat.log
         if open_log is not None:
             self._log = log = await off_loop(lambda _: open_log(seat.run_id, seat.role.name))
-            found = await off_loop(lambda _: log.recover())
-            self._past_turns, is_going_on = past_of(found, said), found.state is not None
+            self._found = await off_loop(lambda _: log.recover())
+        is_going_on = self._found is not None and self._found.state is not None
         parts = HiredParts(
             grounds, self._log, handlers=(_Watcher(seat.watch), *self._agent.event_handlers),
             on_decided=_told_on_loop(seat.watch), on_hired=self._started, ids=self._names,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from partyctl_actors.journals.archive import Archive
+from partyctl_actors.supervision.policy_state import from_plain
 from partyctl_actors.supervision.turn_log import SqliteTurnLog, TurnLogs
 
 FOLDER = "turns"
@@ -43,6 +44,23 @@ def logs_of(journal: object) -> Path | None:
     """
     path = getattr(journal, "path", None)
     return path / FOLDER if isinstance(path, Path) else None
+
+
+def may_have_worker(journal: object, run_id: str, role: str) -> bool:
+    """Whether the agent session of a run and role was left with a worker, or a turn that is not over.
+
+    Raises:
+        JournalError: its log cannot be read.
+    """
+    directory = logs_of(journal)
+    if directory is None or not directory.exists():
+        return False
+    with contextlib.closing(TurnLogs(directory, make=False)) as logs:
+        looked = logs.look(log_name(run_id, role))
+    if looked is None or looked.state is None:
+        return False
+    state = from_plain(dict(looked.state))
+    return state.turn is not None or state.connection is not None
 
 
 def run_logs(journal: object) -> Callable[[str, str], SqliteTurnLog] | None:

@@ -81,6 +81,34 @@ def test_a_turn_whose_worker_is_killed_too_is_lost_in_flight_and_the_run_asks_ag
     assert (taken["fields"]["worker"], taken["fields"]["turn"]) == ("gone", None)
 
 
+def test_an_agent_whose_turn_it_is_not_keeps_its_worker_too(party: Party) -> None:
+    errands = Errands(party, 0.05, 0.05)
+    (party.root / "boss.hold").touch()
+    party.up("--nodes", "1")
+    node, running = errands.node(), errands.start()
+    pid = until(running, "worker")["pid"]
+    while until(running, "delivered")["sender"] != "Clerk":
+        pass
+    party.kill(node)
+    wait_until(lambda: len(errands.events("session_taken_up")) == 1, 30, "the next node has its worker")
+    assert errands.worker() == pid
+    (party.root / "boss.hold").unlink()
+    assert said(told(running)) == errands.answers()[1:]
+    assert errands.asked() == {0: 1, 1: 1}
+
+
+@pytest.mark.load
+def test_a_worker_waits_while_the_file_of_its_run_is_imported_again(party: Party) -> None:
+    errands = Errands(party, WHILE)
+    party.up("--nodes", "1")
+    node, running = errands.node(), errands.start()
+    errands.under_way(0)
+    (party.root / "import.slow").write_text("13")
+    party.kill(node)
+    assert said(told(running)) == errands.answers()
+    assert errands.asked() == {0: 1}
+
+
 def test_without_a_party_the_worker_dies_with_its_run_and_the_agent_is_asked_again(party: Party) -> None:
     errands = Errands(party, 0.05, WHILE)
     running = errands.start()

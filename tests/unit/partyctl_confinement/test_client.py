@@ -145,6 +145,14 @@ def test_a_worker_is_attached_with_its_channel_and_its_end_is_told() -> None:
     _play(scenario)
 
 
+def test_that_somebody_is_about_to_attach_is_told_and_not_answered() -> None:
+    async def scenario(launcher) -> None:
+        await launcher.client.expect("run", "r-1")
+        assert await launcher.request() == {"t": "expect", "label": "run", "text": "r-1"}
+
+    _play(scenario)
+
+
 def test_what_is_answered_when_a_worker_cannot_be_had() -> None:
     async def scenario(launcher) -> None:
         asking = asyncio.ensure_future(launcher.client.attach("s", epoch=2))

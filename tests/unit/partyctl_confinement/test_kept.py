@@ -158,3 +158,18 @@ def test_a_worker_that_has_just_died_is_had_and_its_notice_comes_later(kept: Kep
     end = socket.socket(fileno=attached.end)
     assert end.recv(10) == b""
     end.close()
+
+
+def test_a_worker_to_which_somebody_is_about_to_attach_waits_anew_and_one_with_a_client_for_nobody(kept: Kept) -> None:
+    pairs = [Pair(kept, "a", "s-a"), Pair(kept, "b", "s-b"), Pair(kept, "c", "s-c")]
+    first, second, third = (each.worker for each in pairs)
+    kept.detach(first, 0.0)
+    kept.detach(second, 0.0)
+    kept.expect("session", "s-a", 5.0)
+    kept.expect("session", "s-c", 5.0)
+    kept.expect("run", "s-b", 5.0)
+    assert kept.overdue(10.0) == [second]
+    assert kept.overdue(15.0) == [first, second]
+    assert third.client == "first"
+    for pair in pairs:
+        pair.close()

@@ -4,12 +4,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from partyctl_confinement import messages, requests
-from partyctl_confinement.requests import Attach, BadRequest, Kill, Leave, ListWorkers, NewClient, Spawn, Stop
+from partyctl_confinement.requests import Attach, BadRequest, Expect, Kill, Leave, ListWorkers, NewClient, Spawn, Stop
 
 SPAWN = {"t": "spawn", "id": "w", "name": "Writer", "main": "a.b:c", "labels": {"role": "Writer", "empty": ""}}
 
 
-def _client(message: object) -> Spawn | Attach | Kill | Leave | BadRequest:
+def _client(message: object) -> Spawn | Attach | Expect | Kill | Leave | BadRequest:
     return requests.parse_client(msgpack.packb(message))
 
 
@@ -18,6 +18,8 @@ def test_requests_of_a_client() -> None:
     assert _client({**SPAWN, "epoch": 3}) == Spawn("w", "Writer", "a.b:c", {"role": "Writer", "empty": ""}, epoch=3)
     assert _client({"t": "kill", "id": "w"}) == Kill("w")
     assert _client({"t": "attach", "id": "a", "session": "s", "epoch": 2}) == Attach("a", "s", 2)
+    assert _client({"t": "expect", "label": "run", "text": "r"}) == Expect("run", "r")
+    assert _client({"t": "expect", "label": 5}) == Expect("", "")
     assert _client({"t": "leave"}) == Leave()
 
 

@@ -508,6 +508,22 @@ def test_a_run_that_goes_on_continues_the_conversation_and_tells_only_what_is_ne
     assert '"one"' not in prompt
 
 
+def test_a_role_that_is_taken_up_attaches_before_it_is_asked_and_knows_its_past_then(tmp_path: Path) -> None:
+    playing(FakeProvider(PONG), _first, directory=tmp_path)
+    provider = FakeProvider(PONG)
+
+    async def second(stage: Stage) -> None:
+        stage.player.take_up()
+        async with asyncio.timeout(10):
+            while TakenUp("B", Found.GONE, None) not in stage.seen:
+                await asyncio.sleep(0)
+        _recalled(stage)
+        assert await stage.player.author(OFFER) == Pong("x")
+
+    assert len(playing(provider, second, directory=tmp_path).launcher.attaches) == 1
+    assert provider.prompts[0].startswith("New messages:")
+
+
 def test_an_answer_that_the_run_did_not_come_to_record_is_not_asked_for_again(tmp_path: Path) -> None:
     playing(FakeProvider(PONG), _first, directory=tmp_path)
     provider = FakeProvider(answer("Stop", {}))

@@ -8,7 +8,8 @@ import pytest
 
 from partyctl_actors.errors import JournalError
 from partyctl_actors.journals import Archive, JsonlJournal, MemoryJournal, SqliteJournal
-from partyctl_actors.supervision.run_logs import FOLDER, delete_run, log_name, run_logs
+from partyctl_actors.supervision.policy_state import SessionState, to_plain
+from partyctl_actors.supervision.run_logs import FOLDER, delete_run, log_name, may_have_worker, run_logs
 from partyctl_actors.supervision.turn_log import TurnLogs
 
 
@@ -72,3 +73,22 @@ def test_a_run_without_agents_is_deleted_and_nothing_is_made(journal: Archive, t
     memory.create("run-1", "p", [])
     delete_run(memory, "run-1")
     assert (run_logs(memory), memory.runs()) == (None, [])
+
+
+@pytest.mark.parametrize(("connection", "may"), [(None, False), (3, True)])
+def test_a_session_that_was_left_with_a_connection_may_have_a_worker(
+    journal: Archive, connection: int | None, may: bool
+) -> None:
+    assert not may_have_worker(journal, "run-1", "Writer")
+    open_log = run_logs(journal)
+    assert open_log is not None
+    log = open_log("run-1", "Writer")
+    assert not may_have_worker(journal, "run-1", "Writer")
+    log.state(to_plain(SessionState(connection=connection)))
+    assert may_have_worker(journal, "run-1", "Writer") is may
+    assert not may_have_worker(journal, "run-1", "Reviewer")
+    log.close()
+
+
+def test_without_a_directory_no_agent_was_left_with_a_worker() -> None:
+    assert not may_have_worker(MemoryJournal(), "run-1", "Writer")
