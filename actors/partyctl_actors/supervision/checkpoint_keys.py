@@ -19,7 +19,8 @@ class CheckpointKey:
     """One session's hold of a key, from here to `let_go`, or until another session takes it.
 
     Args:
-        store: where the checkpoint is kept. key: under which name.
+        store: where the checkpoint is kept.
+        key: under which name.
 
     Attributes:
         taken: whether a later session took the key. It stays with that one, even when that is closed.

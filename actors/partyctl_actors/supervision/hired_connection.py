@@ -231,4 +231,5 @@ class HiredConnection:
 
 
 def told(work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> concurrent.futures.Future[T]:
+    """What will come of `work`, which is done on the loop, for a caller on another thread."""
     return asyncio.run_coroutine_threadsafe(work, loop)

@@ -11,13 +11,18 @@ from typing import TypeAlias
 
 
 class Phase(StrEnum):
-    """Where a session stands with its turn. IDLE is to have none."""
+    """Where a session stands with its turn."""
 
     IDLE = "idle"
+    """It has none."""
     PREPARED = "prepared"
+    """It is reserved, and has not been run."""
     OPENING = "opening"
+    """A connection for it is being opened."""
     RUNNING = "running"
+    """The provider was asked."""
     WAITING = "waiting"
+    """It is between two attempts."""
 
 
 class Outcome(StrEnum):
@@ -198,7 +203,7 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class Broke:
-    """What is not the provider's raised: a caller's handler, a store, a clock, a person at the keyboard."""
+    """Something else than the provider raised: a caller's handler, a store, a clock, a person at the keyboard."""
 
     at: float
     conversation_id: str | None = None
