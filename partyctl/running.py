@@ -1,6 +1,7 @@
 """Running a file's session: in this process, or by the nodes of a running host. Both tell the same events.
 
 started {run, place} · worker {role, provider, pid, confinement} · delivered {sender, receiver, label, payload}
+decided {role, rule, cause, wait, ...}, a decision of the recovery rules about the agent of a role
 ended {run, messages}; at a node also gone {node, why}, when it died and the next one is to go on
 """
 
@@ -13,6 +14,7 @@ from partyctl.config import PartyConfig
 from partyctl.control import Control
 from partyctl.errors import RunFailed, exit_code, told
 from partyctl.following import Entry, Listener, Losses, NodeGone, Show, follow
+from partyctl.happenings import happening
 from partyctl.maps import Map
 from partyctl.people import Asking, people, shown_once
 from partyctl.program import digest, import_program, session_in
@@ -21,23 +23,31 @@ from partyctl.session import Session
 from partyctl_actors.journals import Journal
 from partyctl_actors.runs import Delivered, Reported, RunEvent, RunStarted, watching
 from partyctl_actors.supervision import WorkerStarted
+from partyctl_actors.supervision.policy_commands import Decided
 from partyctl_base.errors import PartyError
 from partyctl_base.ids import RandomIds
 
 _ADVICE = "go on with: partyctl runs resume {run}"
 
 
-def event_map(event: object) -> Map | None:
-    """What a run's event tells outside its process; None for what only matters inside."""
+def event_map(event: object, role: str = "") -> Map | None:
+    """What a run's event tells outside its process; None for what only matters inside.
+
+    Args:
+        event: what the run tells, or one of its roles.
+        role: whose event it is, if it does not say so.
+    """
     if isinstance(event, Delivered):
         envelope = event.envelope
         said: Map = {"event": "delivered", "sender": envelope.sender.name, "receiver": envelope.receiver.name}
         return said | {"label": envelope.label, "payload": envelope.payload}
     if isinstance(event, Reported):
-        return event_map(event.event)
+        return event_map(event.event, event.role)
     if isinstance(event, WorkerStarted):
         worker: Map = {"event": "worker", "role": event.role, "provider": event.provider, "pid": event.pid}
         return worker | {"confinement": event.confinement}
+    if isinstance(event, Decided) and (line := happening(event)) is not None:
+        return {"event": "decided", "role": role, "cause": line.cause, **line.fields}
     return None
 
 

@@ -7,7 +7,7 @@ import click
 
 from partyctl.cli.options import chosen_party
 from partyctl.cli.output import emit, emit_json, printable, say
-from partyctl.cli.run import until_signalled
+from partyctl.cli.stopping import until_signalled
 from partyctl.control import connect
 from partyctl.maps import Map
 from partyctl.sessions import NAME_RULE, Shelf, is_session_name

@@ -84,6 +84,10 @@ def show_text(event: Map) -> None:
         say(f"run {event['run']} began {event['place']}")
     elif kind == "worker":
         say(f"{event['role']} is played by {event['provider']} in worker {event['pid']}, {event['confinement']}")
+    elif kind == "decided":
+        from partyctl.cli.asked import decided_line
+
+        say(f"{event['role']}: {decided_line(event)}")
     elif kind == "asked":
         say(
             f"{event['role']} is asked at a {event['at']}, and the run waits for it: answer from the program in the "

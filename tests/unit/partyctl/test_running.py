@@ -17,6 +17,8 @@ from partyctl.maps import Map, pack, unpack
 from partyctl.running import Follower, event_map
 from partyctl_actors.runs import Delivered, Reported
 from partyctl_actors.supervision import WorkerStarted
+from partyctl_actors.supervision.policy_commands import Decided, Rule
+from partyctl_actors.supervision.policy_events import Outcome
 from partyctl_actors.transcript import Envelope
 from partyctl_broker.port import Letter
 
@@ -47,6 +49,21 @@ def test_a_worker_is_told_also_when_it_is_reported(role: str, provider: str, pid
         "confinement": confinement,
     }
     assert event_map(Reported("r", "A", WorkerStarted(role, provider, pid, confinement))) == event
+
+
+def test_a_decision_of_the_recovery_rules_is_told_with_its_role_and_its_wait_and_can_be_sent() -> None:
+    decided = Decided(Rule.RETRY, "turn-1", Outcome.TRANSIENT, None, 1, 0, False, 0, 1, 30.0, "overloaded")
+    event = event_map(decided, "Writer")
+    assert event is not None
+    assert {name: event[name] for name in ("event", "role", "rule", "cause", "wait")} == {
+        "event": "decided",
+        "role": "Writer",
+        "rule": "retry",
+        "cause": "overloaded",
+        "wait": 30.0,
+    }
+    assert unpack(pack(event)) == event
+    assert event_map(Reported("r", "Writer", decided)) == event
 
 
 @given(st.none() | st.text() | st.integers() | st.lists(st.integers()))
