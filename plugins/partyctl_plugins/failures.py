@@ -60,9 +60,8 @@ def describe(error: BaseException, entry: ProviderEntry | None, doing: str) -> E
             return _described(error)
         except (AttributeError, Mismatch):  # a plugin's own subclass that did not initialize ours
             pass
-    name = repr(entry.name) if entry else "(none loaded)"
     foreign = TurnFailedError(
-        f"the plugin of provider {name} broke",
+        f"the plugin of provider {entry.name!r} broke" if entry else "the transport broke",
         where=doing,
         why=cause(error),
         fix=f"Report this to the authors of {entry.package}" if entry else "",

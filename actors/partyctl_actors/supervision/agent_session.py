@@ -6,6 +6,10 @@ all other calls only begin something.
 
 from __future__ import annotations
 
+import contextlib
+import logging
+import threading
+import weakref
 from types import TracebackType
 from typing import Self
 
@@ -21,6 +25,8 @@ from partyctl_actors.supervision.turn_run import run_turn
 from partyctl_plugins.checks import check_filled, check_instance, check_seconds
 from partyctl_plugins.contract import AgentEvent, ProviderUsage, Turn, TurnRequest, TurnTicket
 
+_log = logging.getLogger("partyctl.supervision")
+
 
 class AgentSession:
     """One logical conversation with a provider; made by `Agent.session`. Usable from any thread; a context manager.
@@ -32,6 +38,8 @@ class AgentSession:
         self._core = SessionCore(parts)
         self._left_over = LeftOver(self._core)
         self._let_go = False
+        self._forgotten = weakref.finalize(self, _forgotten, self._core)
+        self._forgotten.atexit = False
 
     @property
     def conversation_id(self) -> str | None:
@@ -65,15 +73,18 @@ class AgentSession:
 
         Raises:
             ContinuityError: the session holds another conversation than the expected one.
-            SessionStateError: a turn is running, the session is closed, or another took its checkpoint key.
+            SessionStateError: a turn is running, the session is closed, another took its checkpoint key, or this is a
+                fork of its process.
         """
         check_instance("request", request, TurnRequest)
+        self._core.check_process()
         self._core.kept.check()
         if expect_conversation is not None:
             check_filled("expect_conversation", expect_conversation)
         self._core.notice_deaths()
         self._left_over.drop()
         turn_id = self._core.parts.ids.new_id("turn")
+        check_filled("what ids.new_id returns", turn_id)
         with self._core.lock:
             commands = self._core.step(
                 policy_events.PrepareAsked(self._core.now(), turn_id, expect_conversation, bool(pin))
@@ -116,6 +127,9 @@ class AgentSession:
             ticket: which: a turn that runs or waits is ended, a prepared one is cancelled, and one that has ended or
                 was superseded is left alone, and so is the turn after it. None: whichever runs.
         """
+        if ticket is not None:
+            check_instance("ticket", ticket, TurnTicket)
+        self._core.check_process()
         asked = policy_events.InterruptAsked(self._core.now(), None if ticket is None else ticket.turn_id)
         with self._core.lock:
             commands = self._core.step(asked)
@@ -130,6 +144,7 @@ class AgentSession:
             NoRunningTurnError: no turn runs, or it is between attempts or about to end.
         """
         check_filled("text", text)
+        self._core.check_process()
         with self._core.lock:
             endings.raise_refused(self._core.step(policy_events.SteerAsked(self._core.now())))
             connection = self._core.connections[self._core.state.connection or 0]
@@ -137,6 +152,7 @@ class AgentSession:
 
     def release(self) -> None:
         """Close the connection and keep the conversation, which the next turn reopens. Nothing happens in a turn."""
+        self._core.check_process()
         with self._core.lock:
             commands = self._core.step(policy_events.ReleaseAsked(self._core.now()))
         self._core.carry_out(commands)
@@ -149,6 +165,7 @@ class AgentSession:
         Raises:
             JournalError: that could not be kept.
         """
+        self._core.check_process()
         with self._core.lock:
             commands = self._core.step(policy_events.ContinueAsked(self._core.now()))
             running = self._core.running
@@ -171,6 +188,10 @@ class AgentSession:
             Whether it was taken: not if the session holds newer history, a turn is prepared or running, the session
             is closed, or the provider cannot resume.
         """
+        check_instance("conversation_id", conversation_id, str)
+        if previous_usage is not None:
+            check_instance("previous_usage", previous_usage, ProviderUsage)
+        self._core.check_process()
         with self._core.lock:
             commands = self._core.step(policy_events.AdoptAsked(self._core.now(), conversation_id))
             accepted = any(isinstance(each, policy_commands.AdoptVerdict) and each.accepted for each in commands)
@@ -179,7 +200,13 @@ class AgentSession:
         return accepted
 
     def close(self) -> None:
-        """End the running turn, the connection, and the worker behind it. Idempotent; from any thread."""
+        """End the running turn, the connection, and the worker behind it. Idempotent; from any thread.
+
+        In a fork of its process nothing happens: what it holds is that one's.
+        """
+        self._forgotten.detach()
+        if not self._core.is_here:
+            return
         with self._core.lock:
             commands = self._core.step(policy_events.CloseAsked(self._core.now()))
             self._core.pass_on_interrupt(commands)
@@ -216,8 +243,24 @@ class AgentSession:
     def _run(self, ticket: TurnTicket, deadline: float | None, tell: Tell) -> Turn:
         check_instance("ticket", ticket, TurnTicket)
         check_seconds("deadline", deadline)
+        self._core.check_process()
         self._core.notice_deaths()
         return run_turn(self._core, self._left_over, ticket, deadline, tell)
 
     def _tell(self, event: AgentEvent) -> None:
         telling.tell(self._core.parts.handlers, event)
+
+
+def _forgotten(core: SessionCore) -> None:
+    """Nobody has the session any more, and nobody closed it. Python says so at any moment, on any thread."""
+
+    def let_go() -> None:
+        core.connections.close_others(())
+        core.parts.engine.close()
+        core.kept.let_go()
+
+    # One with a log is not for its process alone, and whoever made it ends its worker.
+    if core.is_here and core.parts.log is None:
+        _log.info("An agent session was left without a close, and is closed now")
+        with contextlib.suppress(RuntimeError):  # the program ends, and what it started with it
+            threading.Thread(target=let_go, name="forgotten-session", daemon=True).start()

@@ -9,19 +9,23 @@ from __future__ import annotations
 import contextvars
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable
 
 from partyctl_actors.supervision.engine import Opening
 from partyctl_actors.supervision.plan import SupervisorLimits
 from partyctl_actors.supervision.policy_events import Found
 from partyctl_base.clock import StopSignal
+from partyctl_plugins.checks import check_instance, shown
 from partyctl_plugins.contract import (
+    AgentEvent,
     Conversation,
     ConversationSpec,
     Emit,
     NoRunningTurnError,
     ProviderCapabilityError,
     ProviderProfile,
+    SessionStateError,
     SteerableConversation,
     Transport,
     TurnCancelledError,
@@ -57,7 +61,9 @@ class LocalEngine:
 
     @property
     def profile(self) -> ProviderProfile:
-        return self._transport.profile
+        profile = self._transport.profile
+        check_instance("profile of a transport", profile, ProviderProfile)
+        return profile
 
     def open(self, spec: ConversationSpec, stop: StopSignal, limit: float) -> LocalConnection:
         """See `Engine.open`. The transport opens on a thread of its own, so that an interrupt need not wait for it."""
@@ -65,7 +71,12 @@ class LocalEngine:
         if stop.is_set():
             raise TurnCancelledError("the opening of a conversation was interrupted")
         _thread("open", lambda: self._open(spec, opening))
-        return LocalConnection(opening.result(limit), self._limits)
+        conversation = opening.result(limit)
+        try:
+            return LocalConnection(conversation, self._limits)
+        except BaseException:
+            _thread("close", lambda: self._dispose(conversation))
+            raise
 
     def abandon(self) -> None:
         opening = self._opening
@@ -88,9 +99,14 @@ class LocalEngine:
 
 
 class LocalConnection:
-    """One conversation of a transport."""
+    """One conversation of a transport.
+
+    Raises:
+        Exception: it does not say how it is called.
+    """
 
     def __init__(self, conversation: Conversation, limits: SupervisorLimits) -> None:
+        self._known = _named(conversation)
         self.alive = True
         self._conversation = conversation
         self._limits = limits
@@ -102,7 +118,11 @@ class LocalConnection:
 
     @property
     def conversation_id(self) -> str | None:
-        return self._conversation.conversation_id
+        try:
+            self._known = _named(self._conversation)
+        except Exception:
+            _log.exception("A conversation does not say any more how it is called; it was %r", self._known)
+        return self._known
 
     def turn(self, attempt: str, request: TurnRequest, emit: Emit, stop: StopSignal) -> TurnResult:
         """See `Connection.turn`."""
@@ -120,7 +140,11 @@ class LocalConnection:
             if stop.is_set():
                 emit(TurnInterrupted())
                 return TurnResult(session_id=self.conversation_id, interrupted=True)
-            result = self._conversation.turn(request, emit)
+            told = _Told(emit)
+            try:
+                result = self._conversation.turn(request, told)
+            finally:
+                told.end()
             if not isinstance(result, TurnResult):
                 raise TypeError(f"turn returned a {type(result).__name__}, not a TurnResult")
             return result
@@ -181,6 +205,47 @@ class LocalConnection:
             self._changed.notify_all()
 
 
+class _Told:
+    """The `emit` of one turn. It calls the session's on the thread of the turn only, and after the end of that never.
+
+    What other threads tell waits until the turn's own tells something, or ends.
+    """
+
+    def __init__(self, emit: Emit) -> None:
+        self._emit = emit
+        self._thread = threading.get_ident()
+        self._lock = threading.Lock()
+        self._waiting: deque[AgentEvent] = deque()
+        self._over = False
+
+    def __call__(self, event: AgentEvent) -> None:
+        if not isinstance(event, AgentEvent):
+            raise TypeError(f"emit takes an event, not {shown(event)}")
+        with self._lock:
+            if self._over:
+                raise SessionStateError("an event came after the end of its turn", where=type(event).__name__)
+            self._waiting.append(event)
+        if threading.get_ident() == self._thread:
+            self._tell()
+
+    def end(self) -> None:
+        """Tell what still waits; nothing comes after it."""
+        with self._lock:
+            self._over = True
+        self._tell()
+
+    def _tell(self) -> None:
+        while self._waiting:
+            self._emit(self._waiting.popleft())
+
+
+def _named(conversation: Conversation) -> str | None:
+    named = conversation.conversation_id
+    if named is not None and not isinstance(named, str):
+        raise TypeError(f"conversation_id must be text or None, not {shown(named)}")
+    return named
+
+
 def _thread(name: str, work: Callable[[], object]) -> threading.Thread:
     """`work` on a thread of its own, in the caller's context, that holds up no exit."""
     thread = threading.Thread(target=contextvars.copy_context().run, args=(work,), name=name, daemon=True)
@@ -192,5 +257,5 @@ def _quietly(what: str, work: Callable[[], object]) -> None:
     """Do `work`; what it raises is a line of the log, because nobody is there who could do anything about it."""
     try:
         work()
-    except Exception:
+    except BaseException:  # on a thread of its own, where there is nobody to interrupt
         _log.exception("%s", what[0].upper() + what[1:])

@@ -6,6 +6,7 @@ except that an interrupt is passed on within, so that it meets the turn that it 
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Sequence
 from typing import TypeAlias
@@ -19,7 +20,7 @@ from partyctl_actors.supervision.policy_events import Event, Phase
 from partyctl_actors.supervision.running_turn import RunningTurn
 from partyctl_actors.supervision.session_parts import SessionParts
 from partyctl_actors.supervision.turn_notes import TurnNotes
-from partyctl_plugins.contract import TurnTicket
+from partyctl_plugins.contract import SessionStateError, TurnTicket
 
 Last: TypeAlias = Open | Execute | Wait | Finish | Fail
 """What only the thread that runs the turn carries out: it ends the turn, or is answered by an event."""
@@ -33,6 +34,7 @@ class SessionCore:
 
     Attributes:
         parts: as given.
+        pid: the process that it belongs to.
         lock: held while the state changes, or what is below it.
         state: where it stands.
         recovered: whether another session with this log stood there before.
@@ -45,6 +47,7 @@ class SessionCore:
 
     def __init__(self, parts: SessionParts) -> None:
         self.parts = parts
+        self.pid = os.getpid()
         self.lock = threading.RLock()
         self.ticket: TurnTicket | None = None
         self.running: RunningTurn | None = None
@@ -58,6 +61,21 @@ class SessionCore:
         self.state = found or self._policy.begin(None if begin is None else begin.conversation_id)
         if begin is not None and begin.usage is not None and self.state.conversation_id:
             self.kept.report(begin.conversation_id, begin.usage)
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it belongs to this process; a fork has its locks and connections, and none of the threads."""
+        return self.pid == os.getpid()
+
+    def check_process(self) -> None:
+        """Raises SessionStateError: this process is a fork of the one that it belongs to."""
+        if not self.is_here:
+            raise SessionStateError(
+                "the session belongs to another process",
+                where=f"pid {self.pid}",
+                why="this process is a fork of that one, and two cannot drive one conversation",
+                fix="Make a session in the process that uses it",
+            )
 
     def now(self) -> float:
         """What the session's clock says, in seconds."""

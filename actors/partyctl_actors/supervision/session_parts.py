@@ -12,8 +12,10 @@ from partyctl_actors.supervision.policy_config import PolicyConfig
 from partyctl_actors.supervision.turn_log import TurnLog
 from partyctl_base.clock import Clock
 from partyctl_base.ids import IdAllocator
+from partyctl_plugins.checks import shown
 from partyctl_plugins.contract import (
     Checkpoint,
+    CheckpointError,
     CheckpointStore,
     ConversationSpec,
     EventHandler,
@@ -33,11 +35,13 @@ class SessionParts:
         ids: who names turns.
         retry: when transient failures are tried again.
         handlers: told every event of its turns, in order.
-        checkpoints: where it keeps its conversation. checkpoint_key: under which name.
-        idle_release_after: seconds after which an idle connection is closed.
-        resume_id: the conversation to begin with; wins over a checkpoint. previous_usage: its last usage.
+        checkpoints: where it keeps its conversation, None for nowhere.
+        checkpoint_key: under which name; None together with `checkpoints`.
+        idle_release_after: seconds after which an idle connection is closed, None for never.
+        resume_id: the conversation to begin with; wins over a checkpoint.
+        previous_usage: the last usage of that conversation.
         limits: how long opening, interrupting and closing may take.
-        log: where intents, outcomes and the state are kept.
+        log: where intents, outcomes and the state are kept, None for nowhere.
         on_decided: told every decision of the policy.
     """
 
@@ -64,9 +68,14 @@ class SessionParts:
         )
 
     def beginning(self) -> Checkpoint | None:
-        """Where the session begins."""
+        """Where the session begins, None for a fresh conversation. Raises what the store raises."""
         if self.resume_id is not None:
             return Checkpoint(self.resume_id, self.previous_usage)
         if self.checkpoints is None or self.checkpoint_key is None:
             return None
-        return self.checkpoints.load(self.checkpoint_key)
+        kept = self.checkpoints.load(self.checkpoint_key)
+        if kept is not None and not isinstance(kept, Checkpoint):
+            raise CheckpointError(
+                "a store did not give a checkpoint back", where=self.checkpoint_key, why=f"it gave {shown(kept)}"
+            )
+        return kept
