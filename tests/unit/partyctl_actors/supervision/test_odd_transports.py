@@ -96,7 +96,7 @@ class TestEvents:
     def test_what_is_no_event_fails_the_turn_by_name(self) -> None:
         told, _ = local(Odd(lambda emit: emit("text")))  # type: ignore[arg-type]
         with pytest.raises(
-            TurnFailedError, match="the transport broke .turn.: TypeError: emit takes an event"
+            TurnFailedError, match=r"the transport broke \(turn\): TypeError: emit takes an event"
         ) as failed:
             told.run()
         assert failed.value.kind is FailureKind.OTHER

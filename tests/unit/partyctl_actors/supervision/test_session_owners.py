@@ -68,7 +68,7 @@ def in_a_fork(work: Callable[[], object]) -> str:
 
 
 @pytest.mark.parametrize("ask", ASKED.values(), ids=ASKED)
-def test_a_fork_is_refused_by_the_pid_of_the_process_that_has_the_session(
+def test_a_fork_is_refused_by_the_pid_of_the_sessions_process(
     ask: Callable[[AgentSession], object],
 ) -> None:
     told, _ = local()
@@ -119,7 +119,7 @@ def test_what_is_no_name_of_a_conversation_is_not_adopted(name: object) -> None:
 
 @pytest.mark.parametrize("kept", ["conv-1", ("conv-1", None), 0])
 def test_a_store_that_gives_no_checkpoint_back_is_refused_by_what_it_gave(kept: object) -> None:
-    with pytest.raises(CheckpointError, match="a store did not give a checkpoint back .key.: it gave"):
+    with pytest.raises(CheckpointError, match=r"a store did not give a checkpoint back \(key\): it gave"):
         local(store=Store(kept))
 
 
