@@ -65,7 +65,7 @@ class PrivateHost:
             if not starting.cancelled() and starting.exception() is None:
                 await starting.result().close()
         if self._control is not None:
-            self._control.close()
+            self._control.hang_up()
         if self._process is not None:
             await _ended(self._process, STOP_LIMIT)
         if self._directory is not None:

@@ -2,6 +2,7 @@
 host, for as long as any session is open."""
 
 import asyncio
+import os
 import threading
 
 from partyctl.embedded import PrivateHost
@@ -12,9 +13,16 @@ STOP_LIMIT = 30.0
 
 
 class SharedGrounds:
-    """See `partyctl_actors.supervision.hired.Grounds`. Usable from any thread but its own loop's."""
+    """See `partyctl_actors.supervision.hired.Grounds`. Usable from any thread but its own loop's.
+
+    A process that was forked from this one has none of its threads, so it gets a loop and a private host of its own.
+    """
 
     def __init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
+        self._pid = os.getpid()
         self._lock = threading.Lock()
         self._holders = 0
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -25,6 +33,8 @@ class SharedGrounds:
 
     def hold(self) -> asyncio.AbstractEventLoop:
         """The loop; started for the first who asks."""
+        if self._pid != os.getpid():  # before the lock, which another thread may have held in the fork
+            self._begin()
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()

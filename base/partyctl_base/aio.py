@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from partyctl_base.channel import Channel, ChannelClosed, ChannelFault, Received, records
 
@@ -60,12 +60,19 @@ class AsyncChannel:
 
     def close(self) -> None:
         """Close this end; idempotent. A waiting `receive` returns None."""
+        self._end(self._channel.close)
+
+    def hang_up(self) -> None:
+        """`close`, for all who have this end; see `Channel.hang_up`."""
+        self._end(self._channel.hang_up)
+
+    def _end(self, by: Callable[[], None]) -> None:
         self._pause_reading()
         self._ended = True
         self._arrived.set()
         if self._channel.fileno() >= 0:
             self._loop.remove_writer(self._channel.fileno())
-        self._channel.close()
+        by()
         self._wake_sender()
 
     def _resume_reading(self) -> None:

@@ -151,6 +151,12 @@ class Channel:
         self._sock.close()
         _close(self._assembler.abandon())
 
+    def hang_up(self) -> None:
+        """`close`, for all who have this end: what a forked process has of it holds off no end-of-file."""
+        with contextlib.suppress(OSError):
+            self._sock.shutdown(socket.SHUT_RDWR)
+        self.close()
+
     def check_size(self, data: bytes) -> None:
         """Raise ChannelFault if `data` is over the ceiling: the sender checks, so nothing vanishes at the receiver."""
         if len(data) > self._max:

@@ -3,6 +3,8 @@
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +18,36 @@ from partyctl_base.process import children
 
 HELLO = {"script": [[{"say": "hello"}]] * 4}
 GO = ap.TurnRequest("go")
+
+
+FORKING = """
+import os, sys, time
+import partyctl as ap
+
+agent = ap.Agent(
+    "scripted", permissions=ap.NativePermissions.bypass(), approvals=ap.ApprovalPolicy.DENY,
+    options={"script": [[{"say": "hello"}]] * 4},
+)
+def ask(who, session):
+    print(f"{who}:", session.run(session.prepare_turn(ap.TurnRequest("go", timeout=20))).result.text, flush=True)
+
+with agent.session(sys.argv[1]) as session:
+    ask("parent", session)
+    there, here = os.pipe()
+    child = os.fork()
+    if child == 0:
+        with agent.session(sys.argv[1]) as own:
+            ask("child", own)
+        os.write(here, b"!")
+        time.sleep(30)
+        os._exit(0)
+    os.read(there, 1)
+    ask("parent", session)
+    begun = time.monotonic()
+print("closed in time:", time.monotonic() - begun < 4)  # after 8 s the private host is killed
+os.kill(child, 9)
+os.waitpid(child, 0)
+"""
 
 
 def agent(source: object = "scripted", **more: object) -> ap.Agent:
@@ -91,6 +123,12 @@ class TestByName:
             agent("nobody").session(tmp_path)
         with pytest.raises(ap.AgentSessionError, match="scrpt"):
             agent(options={"scrpt": []}).session(tmp_path)
+
+    def test_a_process_that_is_forked_makes_sessions_of_its_own_and_holds_off_no_end(self, tmp_path: Path) -> None:
+        # In a process of its own: pytest has threads, and Python warns of a fork among them.
+        forking = subprocess.run([sys.executable, "-c", FORKING, tmp_path], capture_output=True, text=True, timeout=60)
+        assert forking.stderr == ""
+        assert forking.stdout.splitlines() == ["parent: hello", "child: hello", "parent: hello", "closed in time: True"]
 
     def test_a_loop_may_use_it(self, tmp_path: Path) -> None:
         async def work() -> list[str]:

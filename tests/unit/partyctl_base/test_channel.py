@@ -130,6 +130,17 @@ def test_the_last_words_of_a_peer_are_read_though_it_left_something_unread() -> 
     right.close()
 
 
+def test_an_end_that_hangs_up_is_gone_though_another_process_has_a_copy_of_it() -> None:
+    ours, theirs = Channel.pair()
+    copy = os.dup(ours.fileno())
+    ours.send(b"last")
+    ours.hang_up()
+    ours.hang_up()
+    assert [theirs.receive(timeout=5), theirs.receive(timeout=5)] == [Received(b"last"), None]
+    os.close(copy)
+    theirs.close()
+
+
 def test_sending_to_a_closed_end_says_so() -> None:
     left, right = Channel.pair()
     right.close()
