@@ -248,7 +248,7 @@ class Host:
         self._followed += session is None
         run = RandomIds().new_id("run" if session is None else "ask")
         address = f"client/{run}"
-        principal = await self.tree.admit(address, (address,))
+        principal = await self.tree.principals.admit(address, (address,))
         try:
             # What the broker answers after that it has heard before: nobody is let in who is then refused.
             await self.tree.ask("broker", "stats", limit=ADMIT_LIMIT)
@@ -266,7 +266,7 @@ class Host:
                 continue
         finally:
             self._followed -= session is None
-            await self.tree.dismiss(principal.name)
+            await self.tree.principals.dismiss(principal.name)
 
 
 def _seconds(value: object) -> float:

@@ -13,11 +13,9 @@ import asyncio
 import contextlib
 import os
 import random
-import secrets
 import signal
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -26,6 +24,7 @@ from partyctl.host.budget import Death, Deaths, GiveUp, RestartPolicy
 from partyctl.host.children import Child
 from partyctl.host.chronicle import NOBODY, Witness
 from partyctl.host.listening import Listening
+from partyctl.host.principals import Principals
 from partyctl.maps import Map, texts, unpack
 from partyctl_base.channel import Channel
 from partyctl_base.paths import socket_path
@@ -47,16 +46,6 @@ WORKER_MODULE = "partyctl_plugins.worker"
 
 class DiedAtStart(HostError):
     """A child ended before it was ready; `why` says how."""
-
-
-@dataclass(frozen=True, slots=True)
-class Principal:
-    """Who may connect to the broker, which addresses it may claim, and the child it goes with, if any."""
-
-    name: str
-    claims: tuple[str, ...]
-    owner: str = ""
-    secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
 
 
 class Starter(Protocol):
@@ -90,6 +79,7 @@ class Tree:
     Attributes:
         node_names: the nodes, in order, whether they live or not.
         living: the children that run or are being started.
+        principals: who may connect to the broker.
         restarts: how often each child was started again.
         last_cause: how each child ended last.
         given_up, given_up_at: the children that are not started again, why, and since when, in seconds of the epoch.
@@ -117,11 +107,11 @@ class Tree:
         self.listening = listening
         self._deaths: dict[str, Deaths] = {}
         self._last_words: dict[str, str] = {}
-        self._principals: dict[str, Principal] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = False
         self.node_names = tuple(f"node/{number}" for number in range(nodes))
         self.living: dict[str, Child] = {}
+        self.principals = Principals(lambda: self.living.get("broker"))
         self.restarts: dict[str, int] = {}
         self.last_cause: dict[str, str] = {}
         self.given_up: dict[str, GiveUp] = {}
@@ -169,17 +159,6 @@ class Tree:
         for leftover in self._directory.glob("broker.sock*"):
             leftover.unlink(missing_ok=True)
 
-    async def admit(self, name: str, claims: tuple[str, ...], owner: str = "") -> Principal:
-        """Make a principal known to the broker, with a fresh secret. It is forgotten with the child `owner`."""
-        principal = self._principals[name] = Principal(name, claims, owner)
-        await self._introduce(principal)
-        return principal
-
-    async def dismiss(self, name: str) -> None:
-        """Forget a principal; its connection, if any, is closed by the broker."""
-        if self._principals.pop(name, None) is not None and "broker" in self.living:
-            await self.living["broker"].send({"t": "forget", "name": name})
-
     async def hire_client(self, name: str) -> Channel:
         """A new client of the launcher; the channel returned is the client's end.
 
@@ -216,8 +195,7 @@ class Tree:
     async def _start(self, name: str) -> None:
         if name == "broker":
             broker = await self._launch(name, "partyctl_broker", ("--endpoint", self.endpoint))
-            for principal in list(self._principals.values()):
-                await self._introduce(principal)
+            await self.principals.introduce_all()
             if self.listening is not None:
                 await self.listening.begin(broker)
                 self.spawn_task(self.listening.insist(broker))
@@ -226,7 +204,7 @@ class Tree:
             for node in [self.living[node] for node in self.node_names if node in self.living]:
                 await self._lend_launcher(node)
         else:
-            principal = await self.admit(name, (name, "run/*", "session/*"))
+            principal = await self.principals.admit(name, (name, "run/*", "session/*"))
             begin: Map = {"t": "begin", "endpoint": self.endpoint, "principal": name, "secret": principal.secret}
             begin["party"] = self._directory.name
             begin["nodes"] = list(self.node_names)
@@ -263,12 +241,6 @@ class Tree:
         child.kill()
         raise HostError(f"the {name} did not start", why=f"not ready after {START_LIMIT:.0f} s")
 
-    async def _introduce(self, principal: Principal) -> None:
-        if "broker" in self.living:
-            claims = list(principal.claims)
-            message = {"t": "principal", "name": principal.name, "secret": principal.secret, "claims": claims}
-            await self.living["broker"].send(message)
-
     async def _lend_launcher(self, node: Child) -> None:
         """Give a node its channel to the launcher; if there is none yet, the node gets it when there is."""
         launcher = self.living.get("launcher")
@@ -297,10 +269,10 @@ class Tree:
         if kind == "ready":
             child.ready.set()
         elif kind == "principal":
-            principal = await self.admit(str(message["name"]), tuple(texts(message["claims"])), owner=child.name)
+            principal = await self.principals.admit(str(message["name"]), tuple(texts(message["claims"])), child.name)
             await child.send({"t": "principal", "name": principal.name, "secret": principal.secret})
         elif kind == "dismiss":
-            await self.dismiss(str(message["name"]))
+            await self.principals.dismiss(str(message["name"]))
         elif kind == "event" and child.name == "broker":
             self._witness.happened("noticed", "broker", str(message["what"]))
         elif kind == "event":
@@ -330,8 +302,7 @@ class Tree:
 
     async def _replace(self, name: str, cause: str) -> None:
         self.living.pop(name, None)
-        for principal in [each for each in self._principals.values() if each.owner == name]:
-            await self.dismiss(principal.name)
+        await self.principals.dismiss_all_of(name)
         was_ready = True
         while not self._stopping:
             self.last_cause[name] = cause

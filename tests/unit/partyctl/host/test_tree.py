@@ -117,9 +117,9 @@ def test_a_dead_node_is_started_again_with_a_new_secret_and_its_code_hosts_are_f
 
 def test_a_new_broker_is_told_everybody_who_is_admitted(runtime: Path) -> None:
     async def kill(grove: Grove) -> None:
-        await grove.tree.admit("client/1", ("client/1",))
-        await grove.tree.admit("client/2", ("client/2",))
-        await grove.tree.dismiss("client/2")
+        await grove.tree.principals.admit("client/1", ("client/1",))
+        await grove.tree.principals.admit("client/2", ("client/2",))
+        await grove.tree.principals.dismiss("client/2")
         grove.children.named("broker")[0].exits(1)
         await settle()
         told = {str(message["name"]) for message in grove.children.named("broker")[1].of_kind("principal")}
