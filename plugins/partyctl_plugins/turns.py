@@ -22,7 +22,7 @@ from partyctl_plugins.usage import ProviderUsage
 
 
 class Continuity(StrEnum):
-    """What became of the conversation a turn was prepared for (Sessions and transports, Continuity)."""
+    """What became of the conversation that a turn was prepared for."""
 
     CONTINUED = "continued"
     """It ran there, and the conversation is kept."""
@@ -77,9 +77,9 @@ class TurnRequest:
         cwd: absolute working directory, None for the conversation's.
         timeout: limit of the turn in seconds, None for none.
         output_schema: the shape the answer must have.
-        reasoning_effort: the provider's word for it, None for the conversation's.
-        extra_args: further arguments for providers that start a command per turn.
-        env: further environment variables for those.
+        reasoning_effort: how hard the model is to think, in the provider's own word; None for the conversation's.
+        extra_args: further arguments for the command of a provider that starts one per turn.
+        env: further environment variables for that command.
         mcp_servers: further tool servers for this turn.
         mcp_workspace: directory for providers that configure tool servers by file.
 
@@ -127,7 +127,7 @@ class TurnResult:
         usage: what it used.
         cost_usd: its cost in US dollars, None if unknown.
         duration_ms: how long it took, in milliseconds.
-        exit_code: status of the turn's command, for providers that start one per turn.
+        exit_code: exit status of the turn's command, if the provider starts one per turn and it is known.
         skills: skills found and used.
         interrupted: whether an interrupt ended it.
         context_tokens: size of the context at the last model call, None if unknown.

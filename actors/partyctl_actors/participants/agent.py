@@ -10,6 +10,7 @@ from partyctl_actors.participants.conformity import Checked
 from partyctl_actors.participants.interface import Player, Seat
 from partyctl_actors.participants.model_player import ModelPlayer
 from partyctl_actors.participants.models import LanguageModel, Memory
+from partyctl_plugins.checks import check_env, check_instance, shown
 
 if TYPE_CHECKING:
     from partyctl_actors.protocol.protocol import Protocol
@@ -36,6 +37,9 @@ _PROVIDER_ONLY = (
     "permissions", "approvals", "transport", "model", "cwd", "options", "confinement", "env", "executor", "clock",
     "ids", "retry", "event_handlers",
 )  # fmt: skip
+
+_ABLE = {"clock": ("monotonic", "wait"), "ids": ("new_id",)}
+"""What those arguments must be able to do."""
 
 
 class Agent:
@@ -121,17 +125,19 @@ class Agent:
         self.transport = transport
         self.model = model
         self.cwd = cwd
-        self.options: Mapping[str, object] = dict(options or {})
+        self.options: Mapping[str, object] = dict(options) if isinstance(options, Mapping) else {}
         self.confinement = confinement
+        if env is not None:
+            check_env("Agent(env=...)", env)
         self.env = None if env is None else dict(env)
         self.executor = executor
         self.clock = clock
         self.ids = ids
         self.retry = retry
-        self.event_handlers = tuple(event_handlers)
+        self.event_handlers = _handlers(event_handlers)
         self.repair = repair
         self.memory = memory
-        self._check()
+        self._check(options)
 
     @property
     def provider(self) -> str | None:
@@ -170,11 +176,11 @@ class Agent:
         Args:
             cwd: the agent's working directory; omitted, that of the agent, else the caller's.
             mcp_servers: tool servers of its conversations.
-            reasoning_effort: the provider's word for it.
+            reasoning_effort: how hard the model is to think, in the provider's own word; omitted, its own choice.
             checkpoints, checkpoint_key: where, and under which name, its conversation is kept across processes.
             idle_release_after: seconds after which an idle connection is closed when the next turn is prepared.
             resume_id: the conversation to begin with; wins over a checkpoint.
-            previous_usage: the last usage reported there.
+            previous_usage: the last usage reported in that conversation.
 
         Raises:
             TypeError: a language model is behind the agent; it has no conversations.
@@ -195,7 +201,7 @@ class Agent:
     def __repr__(self) -> str:
         return f"Agent({self.source!r})"
 
-    def _check(self) -> None:
+    def _check(self, options: object) -> None:
         if not isinstance(self.instructions, str):
             raise TypeError(f"Agent(instructions=...) is text, not {self.instructions!r}")
         if isinstance(self.repair, bool) or not isinstance(self.repair, int):
@@ -203,7 +209,7 @@ class Agent:
         if self.repair < 0:
             raise ValueError(f"Agent(repair={self.repair}) cannot be negative")
         if _is_model(self.source):
-            given = [name for name in _PROVIDER_ONLY if getattr(self, name)]
+            given = [name for name in _PROVIDER_ONLY if getattr(self, name) not in (None, (), {})]
             if given:
                 raise TypeError(f"Agent({given[0]}=...) belongs to a provider, and the source here is a language model")
             return
@@ -211,7 +217,7 @@ class Agent:
             raise TypeError(f"Agent(source) is a provider's name, a Transport or a LanguageModel, not {self.source!r}")
         if not isinstance(self.source, str):
             belong = ("executor", "confinement", "env", "transport", "options")
-            for name in (name for name in belong if getattr(self, name)):
+            for name in (name for name in belong if getattr(self, name) not in (None, {})):
                 raise ValueError(f"Agent({name}=...) belongs to a provider's name; a Transport brings its own")
         if self.source == "":
             raise ValueError("Agent(source) names a provider; it is empty")
@@ -222,6 +228,36 @@ class Agent:
             )
         if self.memory is not None:
             raise TypeError("Agent(memory=...) belongs to a language model; a provider keeps its own conversation")
+        self._check_settings(options)
+
+    def _check_settings(self, options: object) -> None:
+        for name, kinds in (("model", str), ("confinement", str), ("cwd", (str, PathLike))):
+            if getattr(self, name) is not None:
+                check_instance(f"Agent({name}=...)", getattr(self, name), kinds)
+        if options is not None:
+            check_instance("Agent(options=...)", options, Mapping)
+        for name, able in _ABLE.items():
+            given = getattr(self, name)
+            missing = [each for each in able if given is not None and not callable(getattr(given, each, None))]
+            if missing:
+                raise TypeError(f"Agent({name}=...) has no {missing[0]}(): {shown(given)}")
+        if self.retry is not None or self.transport is not None:
+            # Not at the top: whoever casts only models and people loads nothing of what runs providers.
+            from partyctl_plugins.profile import RetryPolicy, TransportKind
+
+            if self.retry is not None:
+                check_instance("Agent(retry=...)", self.retry, RetryPolicy)
+            if self.transport is not None:
+                check_instance("Agent(transport=...)", self.transport, TransportKind)
+
+
+def _handlers(handlers: Sequence[EventHandler]) -> tuple[EventHandler, ...]:
+    if isinstance(handlers, str | bytes):
+        raise TypeError(f"Agent(event_handlers=...) is a sequence of handlers, not {shown(handlers)}")
+    for handler in (given := tuple(handlers)):
+        if not callable(getattr(handler, "on_event", None)):
+            raise TypeError(f"Agent(event_handlers=...) holds what has no on_event(): {shown(handler)}")
+    return given
 
 
 def _is_model(source: object) -> bool:

@@ -27,6 +27,16 @@ from partyctl_broker.local import LocalBus
 HI = pack({"text": "hi"})
 
 
+async def freed(player: Hanging) -> int:
+    """Let go of the calls that a player still hangs in; how many they were."""
+    player.stubborn = False
+    stuck = [task for task in asyncio.all_tasks() if "guarded" in repr(task)]
+    for task in stuck:
+        task.cancel()
+    await asyncio.gather(*stuck, return_exceptions=True)
+    return len(stuck)
+
+
 def test_a_deadline_ends_the_role_and_stops_its_player() -> None:
     async def test() -> None:
         player = Hanging()
@@ -99,11 +109,7 @@ def test_a_player_that_does_not_stop_holds_up_the_confirmation_only_so_long(capl
             scene.tell(messages.Cancel("enough"))
             await scene.conductor.hears(messages.Cancelled)
             assert asyncio.get_running_loop().time() - began < 5
-            player.stubborn = False
-            for task in asyncio.all_tasks():
-                if "guarded" in repr(task):
-                    task.cancel()
-                    await asyncio.gather(task, return_exceptions=True)
+            assert await freed(player) == 1
 
     with caplog.at_level(logging.WARNING):
         jumping(test())
@@ -185,11 +191,6 @@ def test_a_player_that_hangs_in_everything_still_lets_its_role_confirm_before_th
             scene.tell(messages.Cancel("enough"))
             await scene.conductor.hears(messages.Cancelled)
             assert asyncio.get_running_loop().time() - began < Limits().stop
-            player.stubborn = False
-            stuck = [task for task in asyncio.all_tasks() if "guarded" in repr(task)]
-            for task in stuck:
-                task.cancel()
-            await asyncio.gather(*stuck, return_exceptions=True)
-            assert len(stuck) == 3
+            assert await freed(player) == 3
 
     jumping(test())
