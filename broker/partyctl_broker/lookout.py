@@ -28,6 +28,8 @@ from partyctl_broker.zap import Gate, Verdict
 
 CUT_DELAY: Final = 0.05
 """Seconds that a peer has to read what it was told before it is cut off."""
+LEAVES: Final = 1.0
+"""Seconds in which ZeroMQ hands over what a connection had sent before its end."""
 TIDY_DELAY: Final = 0.2
 """Seconds after the end of a connection when memory is given back."""
 TIDY_OVER: Final = 48 * 1024 * 1024
@@ -83,6 +85,7 @@ class Lookout:
         self._monitor.connect(name)
         self._poll: select.epoll | None = None
         self._cuts: list[tuple[float, bytes, int]] = []
+        self._leaving: dict[bytes, float] = {}
         self._crowded = False
         self._tidy_at: float | None = None
         self._resident = Resident()
@@ -175,10 +178,21 @@ class Lookout:
         descriptor = self.liveness.descriptor(connection)
         if descriptor is not None:
             self._cuts.append((now + CUT_DELAY, connection, descriptor))
+            self._leave(connection, now)
+
+    def cut_at_once(self, connection: bytes, descriptor: int | None, now: float) -> None:
+        """End a connection that has nothing to be told."""
+        if descriptor is not None:
+            cut_off(descriptor)
+        self._leave(connection, now)
+
+    def _leave(self, connection: bytes, now: float) -> None:
+        self._leaving = {one: since for one, since in self._leaving.items() if now - since < LEAVES}
+        self._leaving[connection] = now
 
     def is_leaving(self, connection: bytes) -> bool:
-        """Whether it is going to be ended in a moment."""
-        return any(one == connection for _, one, _ in self._cuts)
+        """Whether it was ended just now, or will be in a moment: what still comes from it is of no interest."""
+        return connection in self._leaving
 
     def tidy_later(self, now: float) -> None:
         """Give memory back, once ZeroMQ has freed what a connection had gathered."""

@@ -28,7 +28,7 @@ class Offences:
     def __init__(self) -> None:
         self._weights: dict[bytes, int] = {}
         self._refused: dict[tuple[bytes, bytes], int] = {}
-        self._forgives = 0.0
+        self._forgives: float | None = None
 
     def __bool__(self) -> bool:
         """Whether anything is held against anybody."""
@@ -50,10 +50,12 @@ class Offences:
         return self._weights.get(connection, 0) > OFFENCES_MAX
 
     def judge(self, now: float) -> list[bytes]:
-        """Those who did too much; what is too old is forgotten."""
+        """Those who did too much; what is too old is forgotten. To be called as long as anything is held."""
         found = [connection for connection in self._weights if self.is_over(connection)]
-        if now >= self._forgives:
+        if self._forgives is None:
             self._forgives = now + FORGIVEN
+        elif now >= self._forgives:
+            self._forgives = None
             self._weights.clear()
             self._refused.clear()
         return found

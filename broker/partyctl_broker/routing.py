@@ -123,7 +123,9 @@ class Routing:
         for connection in over:
             self.step(Lost(connection, "its connection is closed"))
         while words.deaf:
-            self._show_out(words.deaf.pop(), "it does not read")
+            deaf = words.deaf.pop()
+            self._show_out(deaf, "it does not read")
+            self._lookout.cut(deaf, now)
             empty = False
         if empty and not over:  # what was said of the dead may have eaten a call
             return RETRY if words.waiting else None
@@ -165,15 +167,19 @@ class Routing:
             self._forgets = now + FORGOTTEN
             self._large.clear()
         for connection in self._offences.judge(now):
-            self._offences.drop(connection)
             if connection in self._table.lanes:
-                self._show_out(connection, OFFENDS)
+                self._lookout.read_monitor(now)
+                self._expel(connection, self._liveness.descriptor(connection))
+
+    def _expel(self, connection: bytes, descriptor: int | None) -> None:
+        self._offences.drop(connection)
+        self._show_out(connection, OFFENDS)
+        self._lookout.cut_at_once(connection, descriptor, time.monotonic())
 
     def _show_out(self, connection: bytes, why: str) -> None:
         self._counts[f"shown out: {why}"] += 1
         self.step(Lost(connection, why))
         self._words.drop(connection)
-        self._lookout.cut(connection, time.monotonic())
 
     # --- deaths
 
@@ -341,6 +347,8 @@ class Routing:
         first = self._router.recv(_WAIT_NOT, copy=False)
         descriptor = int(first.get(zmq.SRCFD))
         frames = self._read_rest([first.bytes])
+        if self._lookout.is_leaving(origin):
+            return
         if frames is None:
             self._offences.note(origin, GRAVE)
         elif not _is_automatic(origin):
@@ -348,10 +356,8 @@ class Routing:
             cut_off(descriptor)
         else:
             self._meet(origin, descriptor, frames, str(first.get("User-Id")))
-        if self._offences.is_over(origin) and not self._lookout.is_leaving(origin):
-            self._offences.drop(origin)
-            self._counts[f"shown out: {OFFENDS}"] += 1
-            cut_off(descriptor)
+        if self._offences.is_over(origin) and origin not in self._table.lanes:
+            self._expel(origin, descriptor)
 
     def _meet(self, origin: bytes, descriptor: int, frames: list[bytes], vouched: str) -> None:
         lanes = self._table.lanes

@@ -6,10 +6,8 @@ from partyctl_broker.stream import PAUSE_FIRST, WINDOW_BYTES
 
 @pytest.fixture
 def offences():
-    """Offences that have begun to count."""
-    made = Offences()
-    made.judge(100.0)
-    return made
+    """Nothing is held against anybody."""
+    return Offences()
 
 
 def test_who_does_too_much_in_a_second_is_named_and_nobody_else(offences):
@@ -24,10 +22,12 @@ def test_who_does_too_much_in_a_second_is_named_and_nobody_else(offences):
 
 def test_what_is_a_second_old_is_forgiven(offences):
     offences.note(b"a", OFFENCES_MAX)
+    assert offences.judge(100.0) == []
     assert offences.judge(100.0 + FORGIVEN) == []
     assert not offences
     offences.note(b"a", 1)
     assert offences.judge(100.1 + FORGIVEN) == []
+    assert offences
 
 
 def test_who_is_over_is_named_no_more(offences):
