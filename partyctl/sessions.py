@@ -218,6 +218,8 @@ class TurnView:
         conversation: where it ran.
         continuity: what became of the conversation.
         structured: the answer as data, where there is one. cost_usd, duration_ms: what it took, as far as known.
+        input_tokens, output_tokens: what it used, 0 if that is not known.
+        rules: the rules of recovery that were applied to it, in order.
     """
 
     turn_id: str
@@ -230,6 +232,9 @@ class TurnView:
     cost_usd: float | None = None
     duration_ms: int | None = None
     why: str = ""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    rules: tuple[str, ...] = ()
 
     @property
     def is_open(self) -> bool:
@@ -242,7 +247,8 @@ class TurnView:
         told: Map = {"turn": self.turn_id, "state": self.state, "prompt": self.prompt}
         told |= {"answer": self.text if has_answer else None, "why": self.why or None}
         told |= {"conversation": self.conversation, "continuity": self.continuity, "structured": self.structured}
-        return told | {"cost_usd": self.cost_usd, "duration_ms": self.duration_ms}
+        told |= {"usage": {"input_tokens": self.input_tokens, "output_tokens": self.output_tokens}}
+        return told | {"cost_usd": self.cost_usd, "duration_ms": self.duration_ms, "rules": list(self.rules)}
 
 
 def turn_view(row: TurnRow, under_way: str | None) -> TurnView:
@@ -254,23 +260,25 @@ def turn_view(row: TurnRow, under_way: str | None) -> TurnView:
     """
     prompt = str(row.request.get("prompt", ""))
     outcome = row.outcome or {}
+    applied = outcome.get("rules")
+    rules = tuple(map(str, applied)) if isinstance(applied, list) else ()
     failed, finished = outcome.get("failed"), outcome.get("finished")
     if isinstance(failed, dict):
         lost = {True: "lost", False: "not started", None: "failed"}[failed.get("in_flight")]
         cancelled = failed.get("type") == "TurnCancelledError"
         why = str(failed.get("message", ""))
-        return TurnView(row.turn_id, "interrupted" if cancelled else lost, prompt, why=why)
+        return TurnView(row.turn_id, "interrupted" if cancelled else lost, prompt, why=why, rules=rules)
     if isinstance(finished, dict):
         try:
-            return finished_view(prompt, cast(Turn, _TURN.decode(finished)))
+            return finished_view(prompt, cast(Turn, _TURN.decode(finished)), rules)
         except Mismatch:
             return TurnView(row.turn_id, "answered", prompt, "(by another version of partyctl, which can show it)")
     return TurnView(row.turn_id, "under way" if row.turn_id == under_way else "lost", prompt)
 
 
-def finished_view(prompt: str, turn: Turn) -> TurnView:
-    """A turn that came to its result."""
-    result = turn.result
+def finished_view(prompt: str, turn: Turn, rules: Sequence[str] = ()) -> TurnView:
+    """A turn that came to its result, after these rules were applied to it."""
+    result, tokens = turn.result, turn.result.usage.tokens
     return TurnView(
         turn.turn_id,
         "interrupted" if result.interrupted or turn.forced else "answered",
@@ -281,6 +289,9 @@ def finished_view(prompt: str, turn: Turn) -> TurnView:
         result.structured_output,
         result.cost_usd,
         result.duration_ms,
+        input_tokens=tokens.input_tokens,
+        output_tokens=tokens.output_tokens,
+        rules=tuple(rules),
     )
 
 

@@ -30,12 +30,30 @@ def tell(file: Path | None, party: str | None, order: Map) -> Map:
     """Give an order about a session that there is, and return the last word.
 
     Raises:
+        click.exceptions.Exit: a signal ended it first; with its code.
         NoSuchSession: there is none of this name; says which is nearest.
         NotRunning: the party is not up.
     """
     chosen = chosen_party(file, party)
     Shelf.of(chosen).get(str(order["session"]))
-    return given(chosen, order)[1]
+    code, last = given(chosen, order)
+    if code:
+        raise click.exceptions.Exit(code)
+    return last
+
+
+def show_done(last: Map, sentence: str, *, as_json: bool) -> int:
+    """What became of an order that has no answer: a sentence for a person, or the document; the exit code."""
+    if as_json:
+        told = {key: value for key, value in last.items() if key not in ("event", "do")}
+        emit_json({"schema_version": SCHEMA_VERSION, **told})
+    else:
+        say(sentence)
+    return 0
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+"""The option --json, as the argument `as_json`."""
 
 
 def given(party: str, order: Map) -> tuple[int, Map]:

@@ -18,7 +18,7 @@ import click
 from partyctl.cli.asked import SCHEMA_VERSION, given, session_name
 from partyctl.cli.options import chosen_party, party_options
 from partyctl.cli.output import emit, emit_json, emit_table, printable, say
-from partyctl.cli.session_rows import HEADINGS, row, short
+from partyctl.cli.session_rows import HEADINGS, TURN_HEADINGS, row, turn_row
 from partyctl.control import owner
 from partyctl.errors import HostError
 from partyctl.maps import Map, maps
@@ -91,8 +91,7 @@ def turns(name: str, as_json: bool, file: Path | None, party: str | None) -> int
     if as_json:
         emit_json({"schema_version": SCHEMA_VERSION, "session": name, "turns": [each.document() for each in found]})
     elif found:
-        rows = [(each.turn_id, each.state, short(each.prompt), short(each.text or each.why)) for each in found]
-        emit_table(("TURN", "STATE", "PROMPT", "ANSWER"), rows)
+        emit_table(TURN_HEADINGS, [turn_row(each) for each in found])
     else:
         say(f"session {name} was asked nothing yet")
     return 0

@@ -312,6 +312,7 @@ class HeldSession:
             await self._look()
         except JournalError as error:
             _log.warning("The turns of session %s cannot be shown: %s", self.about.name, error)
+        said |= {"rules": [rule for each in self._turns if each.turn_id == ticket.turn_id for rule in each.rules]}
         self._say(said | {"session": self.about.name})
         self._followers.clear()
         self._detaching.clear()

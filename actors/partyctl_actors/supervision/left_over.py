@@ -63,6 +63,7 @@ class LeftOver:
         # What cannot be reached is as good as gone.
         found = Found.GONE if connection is None else engine.found
         cause = (engine.end or "nothing is known of the end of its worker") if found is Found.GONE else ""
+        begun = core.state.turn
         last = core.carry_out(core.step(Restored(core.now(), found, cause)))
         turn = core.state.turn
         if isinstance(last, Wait):
@@ -73,6 +74,7 @@ class LeftOver:
             self._commands = [Open(turn.serial, core.state.conversation_id)]
         elif isinstance(last, Fail):
             why = f"its worker is gone: {cause}" if found is Found.GONE else "its worker was not asked for it"
-            core.notes.failed(last.turn_id, endings.raised(last, None, why), core.state)
+            rules = () if begun is None else begun.rules
+            core.notes.failed(last.turn_id, endings.raised(last, None, why), core.state, (*rules, last.rule.value))
             if connection is not None and connection not in core.connections:
                 connection.close()

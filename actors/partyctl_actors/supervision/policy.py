@@ -146,6 +146,8 @@ def _counted(
     """The transition with the report of it in front, and the rule's counter moved."""
     times = after.counts.get(rule, 0) + 1
     after = replace(after, counts={**after.counts, rule.value: times})
+    if after.turn is not None:
+        after = replace(after, turn=replace(after.turn, rules=(*after.turn.rules, rule.value)))
     turn = after.turn or before.turn
     waits = [command.seconds for command in commands if isinstance(command, Wait)]
     decided = Decided(

@@ -36,6 +36,7 @@ class TurnState:
         tool_ran, progressed: in any of its attempts.
         interrupted: it was asked to end.
         delay, due: WAITING: for how long, in seconds, and until when.
+        rules: which were applied to it, in order.
     """
 
     turn_id: str
@@ -54,6 +55,7 @@ class TurnState:
     interrupted: bool = False
     delay: float = 0.0
     due: float = 0.0
+    rules: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.phase is Phase.IDLE:

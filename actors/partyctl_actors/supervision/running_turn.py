@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
 from partyctl_actors.supervision.deadlines import Deadline
 from partyctl_actors.supervision.engine import Connection
-from partyctl_actors.supervision.policy_commands import Command
+from partyctl_actors.supervision.policy_commands import Command, Decided
+from partyctl_actors.supervision.policy_state import TurnState
 from partyctl_base.clock import StopSignal
 from partyctl_plugins.contract import AgentEvent, TurnRequest, TurnResult, TurnTicket, TurnTimeoutError
 
@@ -37,12 +38,19 @@ class RunningTurn:
         self.deadline = deadline
         self.tell = tell
         self.is_taken_over = is_taken_over
+        self.rules: tuple[str, ...] = ()
         self.stop = StopSignal()
         self.result: TurnResult | None = None
         self.error: Exception | None = None
         self.loss = ""
         self.told_instead: list[Command] | None = None
         self.asked: tuple[Connection, str] | None = None
+
+    def note(self, before: TurnState | None, commands: Sequence[Command] = ()) -> None:
+        """Keep which rules were applied to it: up to the state before a step, and in that step, if it ends the turn."""
+        if before is not None:
+            self.rules = before.rules
+        self.rules += tuple(each.rule.value for each in commands if isinstance(each, Decided))
 
     def acknowledge(self) -> None:
         """What came of its last attempt is durable."""

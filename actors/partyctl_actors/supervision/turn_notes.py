@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 from partyctl_actors.errors import JournalError
@@ -83,17 +83,19 @@ class TurnNotes:
         self._to.state(to_plain(state))
         return True
 
-    def finished(self, turn: Turn, state: SessionState) -> bool:
-        """A turn has its result; whether that is durable."""
-        return self._to is not None and self._over(turn.turn_id, {"finished": _TURN.encode(turn)}, state)
+    def finished(self, turn: Turn, state: SessionState, rules: Sequence[str]) -> bool:
+        """A turn has its result, after these rules were applied to it; whether that is durable."""
+        if self._to is None:
+            return False
+        return self._over(turn.turn_id, {"finished": _TURN.encode(turn), "rules": list(rules)}, state)
 
-    def failed(self, turn_id: str, error: BaseException, state: SessionState) -> bool:
-        """A turn has failed; whether that is durable."""
+    def failed(self, turn_id: str, error: BaseException, state: SessionState, rules: Sequence[str]) -> bool:
+        """A turn has failed, after these rules were applied to it; whether that is durable."""
         if self._to is not None:
             failed: dict[str, object] = {"type": type(error).__name__, "message": str(error)}
             if isinstance(error, TurnLostError):
                 failed["in_flight"] = error.in_flight
-            return self._over(turn_id, {"failed": failed}, state)
+            return self._over(turn_id, {"failed": failed, "rules": list(rules)}, state)
         return False
 
     def _over(self, turn_id: str, outcome: Mapping[str, object], state: SessionState) -> bool:

@@ -62,6 +62,7 @@ def _begun(
             core.running = running
         if is_ending:
             running.stop.set()
+        running.note(core.state.turn)
     return running, commands
 
 
@@ -70,6 +71,7 @@ def _to_its_end(core: SessionCore, running: RunningTurn, commands: list[Command]
     while True:
         end = next((command for command in commands if isinstance(command, Finish | Fail)), None)
         if end is not None:
+            running.note(None, commands)
             # Durable before the connection is closed, as by a renewal: its worker holds the only copy till then.
             outcome = _outcome(core, running, end)
             core.carry_out(commands)
@@ -81,6 +83,7 @@ def _to_its_end(core: SessionCore, running: RunningTurn, commands: list[Command]
             instead, running.told_instead = running.told_instead, None
             if instead is not None and not (core.state.turn is not None and core.state.turn.interrupted):
                 running.stop = StopSignal()
+            running.note(core.state.turn)
             commands = core.step(event) if instead is None else instead
             going_on = core.running is running
         if going_on and core.notes.moved(core.state):
@@ -90,7 +93,7 @@ def _to_its_end(core: SessionCore, running: RunningTurn, commands: list[Command]
 def _outcome(core: SessionCore, running: RunningTurn, end: Finish | Fail) -> Turn | Exception:
     if isinstance(end, Fail):
         error = endings.raised(end, running.error, running.loss)
-        if core.notes.failed(running.ticket.turn_id, error, core.state):
+        if core.notes.failed(running.ticket.turn_id, error, core.state, running.rules):
             running.acknowledge()
         return error
     result = running.result
@@ -98,7 +101,7 @@ def _outcome(core: SessionCore, running: RunningTurn, end: Finish | Fail) -> Tur
         result = TurnResult(session_id=end.conversation_id, interrupted=True)
         running.tell(TurnInterrupted())
     turn = Turn(result, end.continuity, end.turn_id, end.conversation_id, end.forced)
-    if core.notes.finished(turn, core.state):
+    if core.notes.finished(turn, core.state, running.rules):
         running.acknowledge()
     return turn
 
@@ -109,6 +112,8 @@ def _broke(core: SessionCore, running: RunningTurn, error: BaseException) -> Non
         if core.running is not running:
             return
         named = core.connections.conversation_id
+        running.note(core.state.turn)
         commands = core.step(policy_events.Broke(core.now(), named, repr(error)))
+    running.note(None, commands)
     core.carry_out(commands)
-    core.notes.failed(running.ticket.turn_id, error, core.state)
+    core.notes.failed(running.ticket.turn_id, error, core.state, running.rules)

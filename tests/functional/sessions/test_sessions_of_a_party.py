@@ -225,6 +225,40 @@ def test_a_session_in_a_turn_is_not_deleted_and_one_that_is_damaged_is(sessions:
     assert sessions.ask("b")["answer"] == "two"
 
 
+def test_a_program_is_told_what_a_person_is(sessions: Sessions) -> None:
+    sessions.begin(
+        [{"fail": "transient"}], [{"await_steer": True}, {"say": "Steered."}], HANG, role="retry = { delays = [0.1] }"
+    )
+
+    def told(*words: str) -> dict[str, object]:
+        done = sessions.party.run(*words, "--json")
+        assert (done.returncode, done.stderr) == (0, ""), done.stderr
+        document = json.loads(done.stdout)
+        assert document.pop("schema_version") == 1
+        return dict(document)
+
+    sending = sessions.party.start("send", "s", "a", "--json")
+    wait_until(lambda: sessions.party.run("steer", "s", "Shorter.", "--json").returncode == 0, 20, "it is steered")
+    out, _ = sending.communicate(timeout=20)
+    answered = json.loads(out)
+    assert (answered["answer"], answered["rules"]) == ("Steered.", ["retry"])
+    sending = sessions.sending("b")
+    turn = sessions.standing("s")["last_turn"]["turn"]
+    assert told("interrupt", "s") == {"session": "s", "state": "busy", "turn": turn}
+    sending.communicate(timeout=20)
+    assert told("release", "s") == {"session": "s", "state": "idle"}
+    turns = told("sessions", "turns", "s")["turns"]
+    assert isinstance(turns, list)
+    assert turns[0] == {key: value for key, value in answered.items() if key not in ("schema_version", "session")} | {
+        "prompt": "a"
+    }
+    assert [(each["state"], each["rules"]) for each in turns] == [("answered", ["retry"]), ("interrupted", [])]
+    assert turns[0]["usage"].keys() == {"input_tokens", "output_tokens"}
+    heading, *rows = sessions.party.run("sessions", "turns", "s").stdout.splitlines()
+    assert heading.split() == ["TURN", "STATE", "RULES", "TOKENS", "TIME", "PROMPT", "ANSWER"]
+    assert [row.split()[1:3] for row in rows] == [["answered", "retry"], ["interrupted", "-"]]
+
+
 def test_an_idle_session_lets_its_worker_go_by_itself(sessions: Sessions) -> None:
     sessions.begin(said("one"), role="idle_release_after = 0.3")
     sessions.ask("a")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from partyctl.cli.session_rows import turn_row
 from partyctl.errors import NoSuchSession
 from partyctl.sessions import (
     About,
@@ -25,7 +26,8 @@ from partyctl_actors.supervision.policy_events import Phase
 from partyctl_actors.supervision.policy_state import SessionState, TurnState, to_plain
 from partyctl_actors.supervision.turn_log import TurnLogs
 from partyctl_actors.supervision.turn_shard import TurnRow
-from partyctl_plugins.contract import Continuity, ProviderProfile, Turn, TurnResult
+from partyctl_plugins.codec import codec
+from partyctl_plugins.contract import Continuity, ProviderProfile, ProviderUsage, TokenUsage, Turn, TurnResult
 
 ABOUT = About("essay", "Writer", {"source": "scripted", "env": {"KEY": "x"}}, 30.0, 1_790_000_000.0)
 NOW = {"at": 100.0, "epoch": 1_790_000_000.0}
@@ -90,6 +92,24 @@ def test_a_session_is_deleted_damaged_or_not_and_no_other(shelf: Shelf) -> None:
     shelf.delete("essay")
     assert shelf.names() == ["other"]
     assert [len(shelf.look(name).turns) for name in ("essay", "other")] == [0, 1]
+
+
+def test_a_turn_is_shown_with_what_it_used_and_the_rules_that_were_applied(shelf: Shelf) -> None:
+    tokens = TokenUsage(input_tokens=1200, output_tokens=34)
+    result = TurnResult("four", usage=ProviderUsage(tokens), duration_ms=2345, cost_usd=0.5)
+    outcome = {"finished": codec(Turn).encode(Turn(result, Continuity.CONTINUED, "t")), "rules": ["retry", "renewal"]}
+    view = turn_view(TurnRow("t", {"prompt": "2+2"}, outcome), None)
+    assert turn_row(view) == ("t", "answered", "retry renewal", "1234", "2.3 s", "2+2", "four")
+    document = view.document()
+    assert document["usage"] == {"input_tokens": 1200, "output_tokens": 34}
+    assert (document["duration_ms"], document["rules"]) == (2345, ["retry", "renewal"])
+
+
+def test_what_is_not_known_of_a_turn_is_left_out(shelf: Shelf) -> None:
+    outcome = {"failed": {"type": "TurnFailedError", "message": "no more"}, "rules": ["exhausted"]}
+    view = turn_view(TurnRow("t", {"prompt": "p"}, outcome), None)
+    assert turn_row(view) == ("t", "failed", "exhausted", "", "", "p", "no more")
+    assert view.document()["rules"] == ["exhausted"]
 
 
 def test_looking_at_a_log_takes_it_from_nobody(shelf: Shelf) -> None:
