@@ -24,12 +24,14 @@ from partyctl_actors.supervision.session_parts import SessionParts
 from partyctl_actors.supervision.turn_log import SqliteTurnLog, TurnLog
 from partyctl_base.clock import SystemClock
 from partyctl_base.ids import IdAllocator, RandomIds
+from partyctl_base.paths import PathError
 from partyctl_confinement.client import LauncherClient
 from partyctl_confinement.environment import WORKER_ALLOW, scrubbed
 from partyctl_confinement.kept import LABEL
 from partyctl_confinement.policy import resolve as resolve_confinement
 from partyctl_confinement.requests import LABEL_MAX
 from partyctl_plugins import manager
+from partyctl_plugins.checks import check_instance, shown
 from partyctl_plugins.contract import (
     CheckpointStore,
     ConversationSpec,
@@ -61,6 +63,14 @@ def begin(
 ) -> AgentSession:
     """See `Agent.session`."""
     spec = _spec(agent, cwd, mcp_servers, reasoning_effort)
+    if previous_usage is not None:
+        check_instance("previous_usage", previous_usage, ProviderUsage)
+    if resume_id is not None:
+        check_instance("resume_id", resume_id, str)
+    if checkpoint_key is not None:
+        check_instance("checkpoint_key", checkpoint_key, str)
+    if checkpoints is not None and not callable(getattr(checkpoints, "load", None)):
+        raise TypeError(f"checkpoints must be a CheckpointStore, not {shown(checkpoints)}")
     ids, limits = agent.ids or RandomIds(), SupervisorLimits()
     if (checkpoints is None) != (checkpoint_key is None):
         raise ValueError("checkpoints and checkpoint_key belong together: give both or neither")
@@ -208,7 +218,13 @@ def _spec(
 ) -> ConversationSpec:
     if agent.permissions is None or agent.approvals is None:
         raise TypeError(f"{agent!r} is a language model, and has no sessions: a provider has")
-    directory = os.path.abspath(os.fspath(cwd or agent.cwd or os.getcwd()))
+    given = cwd if cwd is not None else agent.cwd
+    if given is not None:
+        check_instance("cwd", given, (str, os.PathLike))
+    try:
+        directory = os.path.abspath(os.curdir if given is None else os.fspath(given))
+    except FileNotFoundError as error:
+        raise PathError("the current directory was removed", fix="Change to one that is there") from error
     return ConversationSpec(
         directory, agent.permissions, agent.approvals, agent.model, mcp_servers, reasoning_effort
     )  # fmt: skip
