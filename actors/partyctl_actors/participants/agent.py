@@ -241,14 +241,17 @@ class Agent:
             missing = [each for each in able if given is not None and not callable(getattr(given, each, None))]
             if missing:
                 raise TypeError(f"Agent({name}=...) has no {missing[0]}(): {shown(given)}")
-        if self.retry is not None or self.transport is not None:
-            # Not at the top: whoever casts only models and people loads nothing of what runs providers.
-            from partyctl_plugins.profile import RetryPolicy, TransportKind
+        # Not at the top: whoever casts only models and people loads nothing of what runs providers.
+        from partyctl_plugins.permissions import ApprovalPolicy, NativePermissions
+        from partyctl_plugins.profile import RetryPolicy, TransportKind
 
-            if self.retry is not None:
-                check_instance("Agent(retry=...)", self.retry, RetryPolicy)
-            if self.transport is not None:
-                check_instance("Agent(transport=...)", self.transport, TransportKind)
+        values = (
+            ("permissions", NativePermissions), ("approvals", ApprovalPolicy), ("retry", RetryPolicy),
+            ("transport", TransportKind),
+        )  # fmt: skip
+        for name, kind in values:
+            if getattr(self, name) is not None:
+                check_instance(f"Agent({name}=...)", getattr(self, name), kind)
 
 
 def _handlers(handlers: Sequence[EventHandler]) -> tuple[EventHandler, ...]:

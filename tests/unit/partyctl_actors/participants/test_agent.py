@@ -28,6 +28,8 @@ class SomeTransport:
         (lambda: Agent("claude", permissions=GIVEN["permissions"]), "approvals"),  # type: ignore[call-overload]
         (lambda: Agent(replies([]), permissions=GIVEN["permissions"]), "permissions"),  # type: ignore[call-overload]
         (lambda: Agent(replies([]), options={"a": 1}), "options"),  # type: ignore[call-overload]
+        (lambda: Agent("claude", **{**GIVEN, "permissions": "bypass"}), "permissions"),  # type: ignore[call-overload]
+        (lambda: Agent("claude", **{**GIVEN, "approvals": "denyy"}), "approvals"),  # type: ignore[call-overload]
         (lambda: Agent("claude", memory=[], **GIVEN), "memory"),  # type: ignore[call-overload]
         (lambda: Agent(None, **GIVEN), "source"),  # type: ignore[call-overload]
         (lambda: Agent(SomeTransport, **GIVEN), "source"),  # type: ignore[call-overload]
