@@ -22,7 +22,8 @@ from partyctl_confinement.environment import LAUNCHER_ALLOW, scrubbed
 LIMIT = 3.0
 """Seconds within which nothing may be left that nothing owns."""
 
-ON_A_HOST = ["host", "node", "launcher", "worker", "code host"]
+ON_A_HOST = ["host", "launcher", "worker", "code host"]
+RUN_GOES_ON = ["broker", "node"]
 EMBEDDED = ["embedding program", "private host", "embedded launcher", "embedded worker"]
 
 PROGRAM = REPOSITORY / "tests" / "programs" / "stubborn.py"
@@ -73,11 +74,16 @@ def victim(party: Party, name: str) -> int:
     return int(found["pid"])
 
 
-def settled(party: Party) -> bool:
-    """Every part is there and answers, and no worker is left."""
+def all_ready(party: Party) -> bool:
+    """Every part is there and answers."""
     status = party.status()
     parts = [status["broker"], status["launcher"], *status["nodes"]]
-    return len(status["nodes"]) == 2 and all(part["state"] == "ready" for part in parts) and not status["workers"]
+    return len(status["nodes"]) == 2 and all(part["state"] == "ready" for part in parts)
+
+
+def settled(party: Party) -> bool:
+    """Every part is there and answers, and no worker is left."""
+    return all_ready(party) and not party.status()["workers"]
 
 
 def assert_failed_with_a_message(run: "subprocess.Popen[str]") -> None:
@@ -106,20 +112,21 @@ def test_on_a_host_after_the_death_of(name: str, party: Party) -> None:
     assert killed not in [each.pid for each in everyone(party.host_pid())]
 
 
-def test_on_a_host_the_run_goes_on_after_the_death_of_the_broker(party: Party) -> None:
+@pytest.mark.parametrize("name", RUN_GOES_ON)
+def test_on_a_host_the_run_goes_on_after_the_death_of(name: str, party: Party) -> None:
     party.up("--nodes", "2")
     hanging = party.start("run", str(PROGRAM))
     child = stubborn_child(party)
-    killed = victim(party, "broker")
+    killed = victim(party, name)
     os.kill(killed, signal.SIGKILL)
 
-    wait_until(lambda: party.status()["broker"]["state"] == "ready", 10, "the broker is there again")
+    wait_until(lambda: all_ready(party), 10, f"the {name} is there again")
     assert killed not in [each.pid for each in everyone(party.host_pid())]
     # Its provider hangs by itself, so that it is still there says that nothing ended it; and it still takes orders.
+    wait_until(lambda: [run["node"] for run in party.status()["runs"]] != [], 10, "the run is there")
     time.sleep(LIMIT)
     assert hanging.poll() is None
     assert child.is_alive()
-    assert [run["node"] for run in party.status()["runs"]] != []
     hanging.send_signal(signal.SIGINT)
     out, err = hanging.communicate(timeout=20)
     assert hanging.returncode == 130, (out, err)
@@ -181,4 +188,4 @@ def test_after_the_death_of_the_owner_of_an_agent_session_its_worker_waits_for_a
 
 def test_every_row_of_the_table_has_its_test() -> None:
     rows = re.findall(r"\| `([a-z ]+)` \|$", (REPOSITORY / "docs" / "ownership.md").read_text(), re.MULTILINE)
-    assert sorted(rows) == sorted([*ON_A_HOST, "broker", *EMBEDDED, "session owner"])
+    assert sorted(rows) == sorted([*ON_A_HOST, *RUN_GOES_ON, *EMBEDDED, "session owner"])
