@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from partyctl_base.clock import Clock, StopSignal
+from partyctl_plugins.checks import shown
 from partyctl_plugins.contract import (
     AgentEvent,
     ConversationSpec,
@@ -71,8 +72,8 @@ def turn_failed(kind: FailureKind = FailureKind.OTHER, detail: str = "") -> Turn
     return TurnFailedError(f"the script fails this turn: {FailureKind(kind).value}", kind=kind, detail=detail)
 
 
-def resume_refused(conversation_id: str) -> SessionResumeError:
-    """A turn that the provider refuses because the conversation is gone."""
+def resume_refused(conversation_id: str = "conv-1") -> SessionResumeError:
+    """A turn that the provider refuses because the conversation is gone; omitted, a `FakeTransport`'s first."""
     return SessionResumeError(session_id=conversation_id)
 
 
@@ -114,6 +115,9 @@ class FakeTransport:
         refuse_at_open: whether an id that cannot be resumed is refused by `open`; by the first turn otherwise.
         clock: what a turn that stalls measures its timeout by; one that waits for nothing if omitted.
 
+    Raises:
+        TypeError: an entry of the script is neither.
+
     Attributes:
         specs: what every conversation was opened with.
         conversations: every conversation, in order.
@@ -130,7 +134,7 @@ class FakeTransport:
     ) -> None:
         self.specs: list[ConversationSpec] = []
         self.conversations: list[FakeConversation] = []
-        self._script = list(script)
+        self._script = _checked(script)
         self._profile = profile or fake_profile()
         self._resumable = None if resumable is None else set(resumable)
         self._refuse_at_open = refuse_at_open
@@ -180,6 +184,16 @@ class FakeTransport:
     def _learn(self, conversation_id: str) -> None:
         if self._resumable is not None:
             self._resumable.add(conversation_id)
+
+
+def _checked(script: Iterable[ScriptItem]) -> list[ScriptItem]:
+    if not isinstance(script, Iterable):
+        raise TypeError(f"a script must be a sequence of turns, not {shown(script)}")
+    checked = list(script)
+    for number, item in enumerate(checked, start=1):
+        if not isinstance(item, FakeTurn | Exception):
+            raise TypeError(f"turn {number} of a script must be a FakeTurn or an exception, not {shown(item)}")
+    return checked
 
 
 class FakeConversation:

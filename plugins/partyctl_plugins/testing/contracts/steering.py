@@ -1,5 +1,7 @@
 """What a conversation does that takes messages while its turn runs: Sessions and transports, Steering."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from partyctl_plugins.contract import (
@@ -13,6 +15,7 @@ from partyctl_plugins.contract import (
 from partyctl_plugins.events import SteerConsumed, SteerDelivered, SteerRejected
 from partyctl_plugins.testing.contracts.conversation import ConversationContract
 from partyctl_plugins.testing.contracts.stage import Turning
+from partyctl_plugins.testing.scenes import Scene
 
 MESSAGE = "Stop; use the cache instead."
 
@@ -20,10 +23,10 @@ MESSAGE = "Stop; use the cache instead."
 class SteerableConversationContract(ConversationContract):
     """All of `ConversationContract`, and `make_steerable_conversation`."""
 
-    def make_steerable_conversation(self) -> SteerableConversation:
+    def make_steerable_conversation(self) -> SteerableConversation | Scene:
         """An open conversation whose first turn, asked `prompt`, tells an event and goes on until a message came.
 
-        The turns after it succeed.
+        The turns after it succeed. Where it is the prompt that decides, a scene with the prompts of these turns.
         """
         raise NotImplementedError
 
@@ -33,16 +36,32 @@ class SteerableConversationContract(ConversationContract):
 
     def steered(self) -> tuple[SteerableConversation, TurnResult, list[AgentEvent]]:
         """A conversation whose first turn was steered, the result of that turn, and its events."""
-        conversation = self.opened(self.make_steerable_conversation())
-        turning = Turning(conversation, TurnRequest(self.prompt), self.limit).begun()
-        conversation.steer(MESSAGE)
+        conversation, turning, _ = self._steered()
         return conversation, turning.result(), turning.events
 
+    def _steerable(self) -> tuple[SteerableConversation, Sequence[str]]:
+        made = self.make_steerable_conversation()
+        scene = made if isinstance(made, Scene) else Scene(made)
+        conversation = self.opened(scene.conversation)
+        assert isinstance(conversation, SteerableConversation), "it has no steer(text)"
+        return conversation, [*scene.prompts, self.prompt, self.prompt]
+
+    def _steered(self) -> tuple[SteerableConversation, Turning, str]:
+        conversation, (prompt, then, *_) = self._steerable()
+        turning = Turning(conversation, TurnRequest(prompt), self.limit).begun()
+        try:
+            conversation.steer(MESSAGE)
+        except NoRunningTurnError as error:
+            raise AssertionError(
+                "no message was taken into the first turn of make_steerable_conversation, which goes on until one came"
+            ) from error
+        return conversation, turning, then
+
     def test_it_is_known_for_steerable(self) -> None:
-        assert isinstance(self.opened(self.make_steerable_conversation()), SteerableConversation)
+        self._steerable()
 
     def test_steering_an_idle_conversation_raises(self) -> None:
-        conversation = self.opened(self.make_steerable_conversation())
+        conversation, _ = self._steerable()
         with pytest.raises(NoRunningTurnError):
             conversation.steer(MESSAGE)
 
@@ -59,8 +78,9 @@ class SteerableConversationContract(ConversationContract):
         assert [event.text for event in told] == [MESSAGE] * len(told)
 
     def test_a_steer_does_not_leak_into_the_next_turn(self) -> None:
-        conversation, _, _ = self.steered()
-        turning = Turning(conversation, TurnRequest(self.prompt), self.limit)
+        conversation, turning, prompt = self._steered()
+        turning.result()
+        turning = Turning(conversation, TurnRequest(prompt), self.limit)
         assert not turning.result().interrupted
         assert not [
             event for event in turning.events if isinstance(event, SteerDelivered | SteerConsumed | SteerRejected)

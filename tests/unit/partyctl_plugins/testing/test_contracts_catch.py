@@ -257,6 +257,39 @@ def test_a_steer_that_tells_nothing_fails_its_check() -> None:
         Forgetful().test_steer_events_name_the_text_and_delivery_comes_first()
 
 
+class Hasty(SteerableConversationContract):
+    """A first turn that does not wait for a message."""
+
+    def __init__(self) -> None:
+        self._opened = []
+
+    def make_steerable_conversation(self) -> Any:
+        return FakeTransport(profile=fake_profile(supports_steer=True)).open(SPEC)
+
+
+def test_a_turn_that_waits_for_no_message_fails_its_check_which_says_what_it_should_do() -> None:
+    with pytest.raises(AssertionError, match="first turn of make_steerable_conversation, which goes on until one came"):
+        Hasty().test_a_steer_during_a_turn_leaves_one_ordinary_result()
+
+
+class ByPrompt(SteerableConversationContract):
+    """A provider whose prompt decides whether a turn waits for a message."""
+
+    def __init__(self) -> None:
+        self._opened = []
+        self.transport = FakeTransport([FakeTurn(awaits_steer=True)], fake_profile(supports_steer=True))
+
+    def make_steerable_conversation(self) -> Scene:
+        return Scene(self.transport.open(SPEC), ["wait"])
+
+
+def test_what_is_asked_for_a_turn_that_waits_for_a_message_may_be_said() -> None:
+    contract = ByPrompt()
+    contract.test_a_steer_does_not_leak_into_the_next_turn()
+    (conversation,) = contract.transport.conversations
+    assert [request.prompt for request in conversation.turns] == ["wait", "go"]
+
+
 class OneKey(InMemoryCheckpointStore):
     def save(self, key: str, checkpoint: Checkpoint) -> None:
         super().save(key.lower(), checkpoint)

@@ -30,6 +30,25 @@ def spec(resume_id: str | None = None) -> ConversationSpec:
 def ignored(event: AgentEvent) -> None: ...
 
 
+@pytest.mark.parametrize("wrong", ["done", None, TurnFailedError, KeyboardInterrupt()])
+def test_what_is_no_turn_is_refused_before_anything_is_played(wrong: object) -> None:
+    with pytest.raises(TypeError, match="turn 2 of a script must be a FakeTurn or an exception, not"):
+        FakeTransport([FakeTurn(), wrong])  # type: ignore[list-item]
+
+
+def test_a_turn_by_itself_is_no_script() -> None:
+    with pytest.raises(TypeError, match="a script must be a sequence of turns, not FakeTurn"):
+        FakeTransport(FakeTurn())  # type: ignore[arg-type]
+
+
+def test_a_refusal_names_the_first_conversation_unless_told_otherwise() -> None:
+    conversation = FakeTransport([FakeTurn(), resume_refused()]).open(spec())
+    conversation.turn(GO, ignored)
+    with pytest.raises(SessionResumeError) as refused:
+        conversation.turn(GO, ignored)
+    assert refused.value.session_id == conversation.conversation_id
+
+
 def test_conversations_share_the_script_and_succeed_after_its_end() -> None:
     transport = FakeTransport([FakeTurn("one"), turn_failed(FailureKind.TRANSIENT, "529"), FakeTurn("two")])
     first, second = transport.open(spec()), transport.open(spec())
