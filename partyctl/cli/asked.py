@@ -109,6 +109,8 @@ def said_line(said: Map) -> str:
         return str(said.get("message") or said.get("text") or "")
     if kind == "ApprovalDenied":
         return f"was denied {said.get('kind')} {said.get('detail') or ''}".rstrip()
+    if kind == "EventsDropped":
+        return f"{said.get('count')} things that happened meanwhile are not known"
     if kind in ("SteerDelivered", "SteerConsumed", "SteerRejected"):
         return f"message {str(kind).removeprefix('Steer').lower()}: {said.get('text')}"
     return "is interrupted" if kind == "TurnInterrupted" else ""

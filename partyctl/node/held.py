@@ -25,8 +25,10 @@ from partyctl_actors.supervision.policy_commands import Decided
 from partyctl_actors.supervision.policy_events import Found, Phase
 from partyctl_actors.supervision.turn_log import Recovered, SqliteTurnLog
 from partyctl_actors.supervision.turn_shard import Plain
-from partyctl_plugins.codec import codec
+from partyctl_plugins.backlog import Backlog
+from partyctl_plugins.codec import codec, pack, unpack
 from partyctl_plugins.contract import AgentEvent, NoRunningTurnError, SessionStateError, TurnRequest, TurnTicket
+from partyctl_plugins.events import EventsDropped
 
 Tell = Callable[[str, Map], None]
 Happened = Callable[[str, str, str, Map], None]
@@ -95,6 +97,7 @@ class HeldSession:
         self._task: asyncio.Task[None] | None = None
         self._followers: set[str] = set()
         self._detaching: set[str] = set()
+        self._unheard = Backlog()
         self._cause = ""
         self._idle: asyncio.TimerHandle | None = None
         self._background: set[asyncio.Task[None]] = set()
@@ -187,6 +190,8 @@ class HeldSession:
             SessionStateError: the session does not know it.
         """
         if turn_id == self.turn_id:
+            for said in self._heard_late():
+                self._tell(follower, said)
             self._followers.add(follower)
             return
         view = next((each for each in self._turns if each.turn_id == turn_id), None)
@@ -294,6 +299,7 @@ class HeldSession:
 
     def _begin(self, ticket: TurnTicket, deadline: float | None) -> None:
         self._wake_never()
+        self._unheard.clear()
         self.turn_id = ticket.turn_id
         self._cause = ""
         self._task = self._loop.create_task(self._run(ticket, deadline))
@@ -333,10 +339,20 @@ class HeldSession:
 
     def on_event(self, event: AgentEvent) -> None:
         """See `EventHandler`; on the loop."""
+        encoded = _EVENT.encode(event)
+        assert isinstance(encoded, dict)
         if self._followers:
-            encoded = _EVENT.encode(event)
-            assert isinstance(encoded, dict)
             self._say({"event": "said", "turn": self.turn_id, "said": encoded})
+        else:
+            # Whoever followed the turn when its node died is about to ask for it here.
+            self._unheard.add(pack(encoded))
+
+    def _heard_late(self) -> list[Map]:
+        """What was said while nobody followed the turn; how much of it is not known comes first."""
+        kept, dropped = self._unheard.take()
+        first = [_EVENT.encode(EventsDropped(dropped))] if dropped else []
+        said = (*first, *(unpack(data) for data in kept))
+        return [{"event": "said", "turn": self.turn_id, "said": each} for each in said]
 
     def _decided(self, decided: Decided) -> None:
         line = happening(decided)

@@ -15,6 +15,7 @@ __all__ = [
     "ApprovalDenied",
     "AssistantText",
     "EventHandler",
+    "EventsDropped",
     "Lifecycle",
     "ProviderError",
     "RateLimitStatus",
@@ -211,6 +212,13 @@ class SteerRejected:
     reason: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class EventsDropped:
+    """So many events of the turn were told while nobody listened, because a node had died, and are not known."""
+
+    count: int
+
+
 AgentEvent: TypeAlias = (
     RunStarted
     | RunFinished
@@ -232,6 +240,7 @@ AgentEvent: TypeAlias = (
     | SteerDelivered
     | SteerConsumed
     | SteerRejected
+    | EventsDropped
 )
 
 

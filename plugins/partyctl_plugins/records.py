@@ -20,7 +20,7 @@ Worker to supervisor (a `Report`)::
     result     turn_id result{...}
     failed     phase turn_id error{type, kind, message, detail, fields{}}
     steered    steer_id error{...}?
-    attached   phase? turn_id is_open conversation_id? kept? profile?
+    attached   phase? turn_id is_open conversation_id? kept? profile? dropped
     closed
 
 Nothing is numbered: the channel is in order and ends with either process. Every command but `interrupt` and `ack` is
@@ -29,9 +29,10 @@ events, `steer` by steered, at any time, `attach` by attached, `close` by closed
 could not be closed properly. The first report is `ready`.
 
 A worker outlives a supervisor that dies, if its launcher keeps it. It goes on with its turn, says nothing, and keeps
-the last outcome, a result or a failed of a turn, until `ack`, or until the next `turn`. Its launcher gives it another
-channel for the next supervisor, which begins with `attach`. If `attached` names a turn whose outcome is kept, that one
-follows at once; then all goes on as before, with the reports that are still to come.
+the newest events of that turn, bounded in number and bytes, and the last outcome, a result or a failed of a turn, until
+`ack`, or until the next `turn`. Its launcher gives it another channel for the next supervisor, which begins with
+`attach`. After `attached` come the events that were kept, and if it names a turn whose outcome is kept, that one; then
+all goes on as before, with the reports that are still to come.
 """
 
 from collections.abc import Mapping
@@ -224,6 +225,7 @@ class Attached:
         conversation_id: that of the conversation, None if it has none.
         kept: the turn whose outcome nobody has acknowledged and which follows; None if there is none.
         profile: what the provider can do, None until the plugin is loaded.
+        dropped: how many events came before those that were kept and follow.
     """
 
     phase: Phase | None = None
@@ -232,6 +234,7 @@ class Attached:
     conversation_id: str | None = None
     kept: str | None = None
     profile: ProviderProfile | None = None
+    dropped: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ interrupt, a close or the end of the channel. The end of the channel ends the pr
 there is nobody left to report to, and its children are the launcher's to end.
 
 A channel that takes no more reports and has not ended is another thing: the supervisor is gone, and the launcher
-keeps the worker for the next one. The turn goes on and its events are dropped. Its outcome is kept, as every outcome is
-until a supervisor has made it durable, and told to whoever attaches.
+keeps the worker for the next one. The turn goes on, and the newest of its events are kept. Its outcome is kept, as
+every outcome is until a supervisor has made it durable. Both are told to whoever attaches.
 
 Everything our own side needs is imported with this module, so that the launcher loads it once for all workers. The
 plugin is not.
@@ -34,6 +34,7 @@ from partyctl_base import clock, ids, process
 from partyctl_base.channel import Channel, ChannelClosed, ChannelFault
 from partyctl_confinement.orphans import Orphans
 from partyctl_plugins import manager
+from partyctl_plugins.backlog import Backlog
 from partyctl_plugins.contract import AgentEvent, Conversation, Transport, TurnResult
 from partyctl_plugins.errors import (
     AgentSessionError,
@@ -130,6 +131,7 @@ class _Worker:
         self._reporting = threading.RLock()
         self._attached = True
         self._kept: tuple[str, bytes] | None = None
+        self._backlog = Backlog()
         self._asked: list[str] = []
         self._preparing: Phase | None = None
         self._profile: ProviderProfile | None = None
@@ -191,6 +193,7 @@ class _Worker:
                 if isinstance(command, Turn):
                     self._asked.append(command.turn_id)
                     self._kept = None
+                    self._backlog.clear()
                 else:
                     self._preparing = Phase.LOAD if isinstance(command, Load) else Phase.OPEN
         with self._lock:
@@ -222,7 +225,10 @@ class _Worker:
             known: str | None = None
             with contextlib.suppress(Exception):  # the plugin's
                 known = self._conversation_id()
-            self._send(Attached(phase, turn_id, self._conversation is not None, known, kept, self._profile))
+            events, dropped = self._backlog.take()
+            self._send(Attached(phase, turn_id, self._conversation is not None, known, kept, self._profile, dropped))
+            for event in events:
+                self._say_event(event)
             if self._kept is not None:
                 self._say(self._kept[1])
 
@@ -322,7 +328,7 @@ class _Worker:
             with running.emitting:  # so that none of another thread's comes after the result
                 if running.over.is_set():
                     raise SessionStateError("an event came after the end of its turn", where=type(event).__name__)
-                self._send(Event(command.turn_id, event))
+                self._say_event(encode_report(Event(command.turn_id, event)))
 
         try:
             result = running.conversation.turn(command.request, emit)
@@ -337,7 +343,7 @@ class _Worker:
         return result
 
     def _interrupted(self, turn_id: str) -> TurnResult:
-        self._send(Event(turn_id, TurnInterrupted()))
+        self._say_event(encode_report(Event(turn_id, TurnInterrupted())))
         return TurnResult(session_id=self._conversation_id(), interrupted=True)
 
     def _close(self) -> None:
@@ -386,15 +392,22 @@ class _Worker:
         """
         self._say(encode_report(report))
 
-    def _say(self, data: bytes) -> None:
+    def _say_event(self, data: bytes) -> None:
+        with self._reporting:
+            if not self._say(data):
+                self._backlog.add(data)
+
+    def _say(self, data: bytes) -> bool:
+        """Send it; whether it was taken."""
         with self._reporting:
             if not self._attached:
                 self._channel.check_size(data)
-                return
+                return False
             try:
                 self._channel.send(data)
             except ChannelClosed:
                 self._attached = False
+            return self._attached
 
 
 def _interrupt(running: _Running) -> None:

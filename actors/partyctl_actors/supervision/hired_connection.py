@@ -118,10 +118,11 @@ class HiredConnection:
 
     def turn(self, attempt: str, request: TurnRequest, emit: Emit, stop: StopSignal) -> TurnResult:
         """See `Connection.turn`."""
-        coming: queue.SimpleQueue[AgentEvent | concurrent.futures.Future[TurnResult]] = queue.SimpleQueue()
-        self._coming = coming
         with self._lock:
             is_under_way, self._found_with = self._found_with == attempt, None
+            if not is_under_way:  # else what its worker had kept may be in it already
+                self._coming = queue.SimpleQueue()
+            coming = self._coming
             if stop.is_set() and not is_under_way:
                 result = None
             else:

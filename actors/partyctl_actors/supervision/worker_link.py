@@ -18,7 +18,7 @@ from partyctl_confinement.client import ExitNotice, Hired
 from partyctl_plugins import records
 from partyctl_plugins.contract import CliExitError, TurnFailedError
 from partyctl_plugins.errors import AgentSessionError, NoRunningTurnError, RecordError, TurnTimeoutError
-from partyctl_plugins.events import AgentEvent
+from partyctl_plugins.events import AgentEvent, EventsDropped
 from partyctl_plugins.manager import ProviderEntry
 
 _log = logging.getLogger("partyctl.supervision")
@@ -218,6 +218,8 @@ class WorkerLink:
             self._answer.set_result(report)
             if isinstance(report, records.Attached):
                 self._expect()  # what was under way is answered next, and may be so at once
+                if report.dropped and self.turn_id in (report.turn_id, report.kept):
+                    self._watched(EventsDropped(report.dropped))
 
     def _watched(self, event: AgentEvent) -> None:
         try:

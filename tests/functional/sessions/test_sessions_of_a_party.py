@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 
+import psutil
 import pytest
 from support.party import wait_until
 
@@ -332,3 +333,20 @@ def test_a_prompt_may_come_from_stdin(sessions: Sessions) -> None:
     )  # fmt: skip
     assert (asked.returncode, asked.stdout) == (0, "one\n")
     assert sessions.turns() == [("from a pipe", "answered", "one")]
+
+
+def test_whoever_waits_hears_what_happened_while_the_node_was_dead(sessions: Sessions) -> None:
+    meanwhile: Steps = [{"think": 1.0}, {"tool": "read"}, {"think": 3.0}, {"say": "done"}]
+    sessions.begin([{"tool": "begin"}, *meanwhile])
+    sending = sessions.sending("a")
+    node, host = sessions.node(), psutil.Process(sessions.party.host_pid())
+    wait_until(lambda: bool(sessions.party.status()["workers"]), 20, "its worker is at it")
+    host.suspend()  # so that nobody starts another node too soon
+    try:
+        sessions.party.kill(node)
+        time.sleep(2.0)
+    finally:
+        host.resume()
+    out, err = sending.communicate(timeout=40)
+    assert out == "done\n", err
+    assert "uses read" in err

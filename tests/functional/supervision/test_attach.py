@@ -17,6 +17,7 @@ from partyctl_confinement.client import Hired, LauncherClient
 from partyctl_confinement.control import LauncherProcess
 from partyctl_confinement.environment import LAUNCHER_ALLOW, scrubbed
 from partyctl_confinement.errors import AttachRefused, LauncherLost
+from partyctl_plugins.backlog import MOST
 from partyctl_plugins.contract import (
     ApprovalPolicy,
     CliExitError,
@@ -27,7 +28,7 @@ from partyctl_plugins.contract import (
     TurnRequest,
 )
 from partyctl_plugins.errors import SessionStateError
-from partyctl_plugins.events import AgentEvent, AssistantText
+from partyctl_plugins.events import AgentEvent, AssistantText, EventsDropped
 from partyctl_plugins.manager import resolve
 
 Steps = list[dict[str, object]]
@@ -167,6 +168,42 @@ def test_events_from_the_attaching_on_are_heard(standing) -> None:
         await second.supervisor.result()
         assert AssistantText("thought") in second.events
         assert AssistantText("thinking") not in second.events
+
+    standing(work)
+
+
+def test_what_happened_while_nobody_was_there_is_told_before_the_result(standing) -> None:
+    async def work(stand: Stand) -> None:
+        said: Steps = [{"say": f"thought {number}"} for number in range(5)]
+        first = await stand.opened([{"say": "thinking"}, {"think": 0.5}, {"tool": "read"}, *said], [{"say": "next"}])
+        await end_of(first, await first.begin("t1"))
+        await asyncio.sleep(0.8)
+        second = stand.node(epoch=2)
+        await second.supervisor.attach("t1")
+        await second.supervisor.result()
+        heard = [type(event).__name__ for event in second.events]
+        assert heard == ["ToolCall", "ToolResult", *["AssistantText"] * 5, "UsageReport"]
+        assert second.events[-2] == AssistantText("thought 4")
+        second.events.clear()
+        await second.supervisor.turn("t2", GO)
+        assert AssistantText("next") in second.events
+        assert AssistantText("thought 4") not in second.events
+
+    standing(work)
+
+
+def test_of_more_than_can_be_kept_the_newest_are_told_and_the_others_are_counted(standing) -> None:
+    async def work(stand: Stand) -> None:
+        pieces = [f"{number} " for number in range(MOST + 50)]
+        first = await stand.opened([{"say": "thinking"}, {"think": 0.5}, {"stream": pieces}])
+        await end_of(first, await first.begin("t1"))
+        await asyncio.sleep(0.8)
+        second = stand.node(epoch=2)
+        await second.supervisor.attach("t1")
+        await second.supervisor.result()
+        dropped, *heard, _usage = second.events
+        assert dropped == EventsDropped(51)
+        assert heard == [AssistantText(piece) for piece in pieces[51:]]
 
     standing(work)
 

@@ -34,6 +34,7 @@ from partyctl_plugins.contract import (
     TurnRequest,
     TurnTimeoutError,
 )
+from partyctl_plugins.testing import RecordingEventHandler
 
 Steps = list[dict[str, object]]
 
@@ -48,6 +49,7 @@ class Heir:
         session, engine: those of the process that lives.
         decided: what its policy decided.
         pids: the workers it had.
+        told: the events of its turns, whoever heard them.
     """
 
     session: AgentSession
@@ -57,6 +59,7 @@ class Heir:
         self.grounds = grounds
         self.decided: list[Decided] = []
         self.pids: list[int] = []
+        self.told = RecordingEventHandler()
         self.profile: ProviderProfile | None = None
         self._directory = directory
         self._agent: Agent | None = None
@@ -124,7 +127,7 @@ class Heir:
         self.decided = decided = list[Decided]()
         parts = HiredParts(
             self.grounds, log, profile=self.profile, on_decided=decided.append,  # type: ignore[arg-type]
-            on_hired=lambda pid, confinement: self.pids.append(pid),
+            on_hired=lambda pid, confinement: self.pids.append(pid), handlers=(self.told,),
         )  # fmt: skip
         assert self._agent is not None
         self.session, self.engine = begin_hired(self._agent, hired_plan(self._agent, {"role": "R"}), parts)
@@ -166,6 +169,21 @@ def test_a_running_turn_goes_on_and_has_its_result(heir: Heir) -> None:
     assert heir.session.unfinished is None
     assert heir.session.run(heir.session.prepare_turn(GO)).result.text == "next"
     assert (len(set(heir.pids)), heir.rules) == (1, [])
+
+
+def test_what_happened_meanwhile_is_told_to_the_handlers_of_its_heir(heir: Heir) -> None:
+    heir.begin([{"say": "thinking"}, {"think": 0.5}, {"tool": "read"}, {"say": "thought"}])
+    heir.under_way(Phase.RUNNING)
+    wait_until(lambda: bool(heir.told.events), 20, "the turn thinks")
+    heir.told.events.clear()
+    begun = time.monotonic()
+    heir.die()
+    wait_until(lambda: time.monotonic() > begun + 1.0, 20, "the turn is over")
+    ticket = heir.session.unfinished
+    assert ticket is not None
+    heir.session.run(ticket)
+    heard = [type(event).__name__ for event in heir.told.events]
+    assert heard == ["ToolCall", "ToolResult", "AssistantText", "UsageReport"]
 
 
 def test_a_running_turn_is_interrupted_by_its_heir(heir: Heir) -> None:
