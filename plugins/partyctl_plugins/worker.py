@@ -383,6 +383,9 @@ class _Worker:
             self._kept = outcome.turn_id, data
             with contextlib.suppress(ValueError):
                 self._asked.remove(outcome.turn_id)
+        if foreign:
+            with contextlib.suppress(Exception):  # of a standard error that the plugin closed or replaced
+                traceback.print_exception(error)
 
     def _send(self, report: Report) -> None:
         """Send a report; RecordError or ChannelFault if it cannot be sent, which is the plugin's doing.

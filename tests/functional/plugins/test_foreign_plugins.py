@@ -239,6 +239,32 @@ class TestTurns:
         assert forked.receive(Result).result.interrupted
 
 
+class TestItsLog:
+    """The error says what broke; where in the plugin it broke is in the log."""
+
+    @staticmethod
+    def turning(statement: str) -> str:
+        return GOOD.replace("emit):\n", f"emit):\n        {statement}\n")
+
+    def test_the_line_that_broke_is_in_it_once(self, forked: Any, write: Write) -> None:
+        ready(forked, write(self.turning("1 / 0")))
+        forked.turn("turn-1")
+        assert "ZeroDivisionError" in str(forked.receive(Failed).exception())
+        assert "    1 / 0" in forked.log()
+        assert forked.log().count("Traceback") == 1
+
+    def test_an_error_of_the_contract_is_not(self, forked: Any, write: Write) -> None:
+        ready(forked, write(self.turning('raise TurnFailedError("no")')))
+        forked.turn("turn-1")
+        assert str(forked.receive(Failed).exception()) == "no"
+        assert forked.log() == ""
+
+    def test_one_that_the_plugin_closed_takes_nothing_from_the_report(self, forked: Any, write: Write) -> None:
+        ready(forked, write(self.turning("sys.stderr.close(); 1 / 0")))
+        forked.turn("turn-1")
+        assert "ZeroDivisionError" in str(forked.receive(Failed).exception())
+
+
 class TestOpeningAndClosing:
     @pytest.mark.parametrize(
         ("source", "said"),
