@@ -361,6 +361,9 @@ class _Worker:
 
     def _failed(self, phase: Phase, error: BaseException, turn_id: str = "") -> None:
         foreign = not isinstance(error, AgentSessionError) or isinstance(error, RecordError)
+        if foreign:
+            with contextlib.suppress(Exception):  # of a standard error that the plugin closed or replaced
+                traceback.print_exception(error)
         if phase is Phase.LOAD and self._entry is not None and foreign:
             error = manager.load_error(self._entry, error)
         record = describe(error, self._entry, phase.value)
@@ -383,9 +386,6 @@ class _Worker:
             self._kept = outcome.turn_id, data
             with contextlib.suppress(ValueError):
                 self._asked.remove(outcome.turn_id)
-        if foreign:
-            with contextlib.suppress(Exception):  # of a standard error that the plugin closed or replaced
-                traceback.print_exception(error)
 
     def _send(self, report: Report) -> None:
         """Send a report; RecordError or ChannelFault if it cannot be sent, which is the plugin's doing.
