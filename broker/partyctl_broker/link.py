@@ -34,7 +34,7 @@ HEARTBEAT_LIMIT: Final = 45_000
 CROWDED: Final = 500
 """The status of a handshake that was refused because the broker has no room for anybody."""
 REASONS: Final = {
-    "principal": "the principal is unknown, or its secret is wrong",
+    "principal": "the principal is unknown, its secret is wrong, or it was shown out a moment ago",
     "descriptors": "the broker has no descriptor left for another peer",
 }
 _EVENT: Final = struct.Struct("=Hi")

@@ -20,6 +20,7 @@ from typing import Final, cast
 import zmq
 
 from partyctl_broker.auth import Roll
+from partyctl_broker.bans import Bans
 from partyctl_broker.crowd import Crowd
 from partyctl_broker.doors import Doors
 from partyctl_broker.guard import Resident, return_memory
@@ -73,6 +74,7 @@ class Lookout:
     ) -> None:
         self.liveness = Liveness()
         self.crowd = Crowd(limit)
+        self.bans = Bans()
         self._doors, self._counts, self._report = doors, counts, report
         self._gate = Gate(context, roll)
         # A monitor that is full makes ZeroMQ's thread wait, which is what keeps it from accepting more connections than
@@ -108,10 +110,11 @@ class Lookout:
     def attend(self, now: float) -> None:
         """Read what happened, answer who wants in, open and shut doors. Costs 10 us if nothing happened."""
         self.read_monitor(now)
-        self._count(self._gate.answer(crowded=self.crowd.is_full))
+        banned = self.bans.names(now)
+        self._count(self._gate.answer(crowded=self.crowd.is_full, banned=banned))
         if self._gate.is_worn and self.crowd.is_quiet(now) and self._poll is not None:
             self._poll.unregister(self._gate.fileno())
-            self._count(self._gate.renew(crowded=self.crowd.is_full))
+            self._count(self._gate.renew(crowded=self.crowd.is_full, banned=banned))
             self._poll.register(self._gate.fileno(), select.EPOLLIN)
             return_memory()
         self._mind_doors()

@@ -169,12 +169,14 @@ class Routing:
         for connection in self._offences.judge(now):
             if connection in self._table.lanes:
                 self._lookout.read_monitor(now)
-                self._expel(connection, self._liveness.descriptor(connection))
+                self._expel(connection, self._liveness.descriptor(connection), self._table.principal(connection))
 
-    def _expel(self, connection: bytes, descriptor: int | None) -> None:
+    def _expel(self, connection: bytes, descriptor: int | None, principal: str) -> None:
+        now = time.monotonic()
         self._offences.drop(connection)
         self._show_out(connection, OFFENDS)
-        self._lookout.cut_at_once(connection, descriptor, time.monotonic())
+        self._lookout.bans.add(principal, now)
+        self._lookout.cut_at_once(connection, descriptor, now)
 
     def _show_out(self, connection: bytes, why: str) -> None:
         self._counts[f"shown out: {why}"] += 1
@@ -346,6 +348,7 @@ class Routing:
         """A message of one that has not said HELLO: read in frames that know the descriptor they came by."""
         first = self._router.recv(_WAIT_NOT, copy=False)
         descriptor = int(first.get(zmq.SRCFD))
+        vouched = str(first.get("User-Id"))
         frames = self._read_rest([first.bytes])
         if self._lookout.is_leaving(origin):
             return
@@ -354,10 +357,12 @@ class Routing:
         elif not _is_automatic(origin):
             self._counts["chosen routing id"] += 1
             cut_off(descriptor)
+            origin = vouched.encode()  # as each connection may choose another
+            self._offences.note(origin, STRANGE)
         else:
-            self._meet(origin, descriptor, frames, str(first.get("User-Id")))
+            self._meet(origin, descriptor, frames, vouched)
         if self._offences.is_over(origin) and origin not in self._table.lanes:
-            self._expel(origin, descriptor)
+            self._expel(origin, descriptor, vouched)
 
     def _meet(self, origin: bytes, descriptor: int, frames: list[bytes], vouched: str) -> None:
         lanes = self._table.lanes

@@ -9,7 +9,7 @@ none is waiting.
 """
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Final, NamedTuple
 
 import zmq
@@ -36,13 +36,14 @@ class Verdict(NamedTuple):
     principal: str = ""
 
 
-def judge(request: Sequence[bytes], roll: Roll, *, crowded: bool) -> Verdict:
+def judge(request: Sequence[bytes], roll: Roll, *, crowded: bool, banned: Container[str] = ()) -> Verdict:
     """Let in or not; pure.
 
     Args:
         request: the frames: version, request id, domain, address, routing id, mechanism, credentials.
         roll: the principals.
         crowded: whether there is no room for anybody.
+        banned: the principals that were shown out a moment ago.
     """
     if len(request) < 6 or request[0] != _VERSION:
         return Verdict(REFUSED, "malformed")
@@ -54,6 +55,8 @@ def judge(request: Sequence[bytes], roll: Roll, *, crowded: bool) -> Verdict:
         name = roll.by_key(credentials[0])
     if name is None:
         return Verdict(REFUSED, "principal")
+    if name in banned:
+        return Verdict(REFUSED, "shown out")
     return Verdict(CROWDED, "descriptors") if crowded else Verdict(200, "", name)
 
 
@@ -85,17 +88,17 @@ class Gate:
         """Whether it has served so many that it is worth replacing."""
         return self._served >= RENEW_AFTER
 
-    def answer(self, *, crowded: bool) -> list[Verdict]:
+    def answer(self, *, crowded: bool, banned: Container[str]) -> list[Verdict]:
         """Answer all questions that are there; the verdicts."""
-        return self._answer(self._socket, crowded)
+        return self._answer(self._socket, crowded, banned)
 
-    def renew(self, *, crowded: bool) -> list[Verdict]:
+    def renew(self, *, crowded: bool, banned: Container[str]) -> list[Verdict]:
         """Replace the socket, which frees what it kept for each connection; the verdicts of the last questions."""
         former = self._socket
         # Between these two lines ZeroMQ finds nobody to ask, and refuses a connection; its peer tries again.
         former.unbind(ENDPOINT)
         self._socket, self._served = self._open(), 0
-        verdicts = self._answer(former, crowded)
+        verdicts = self._answer(former, crowded, banned)
         former.close(100)
         return verdicts
 
@@ -108,12 +111,12 @@ class Gate:
         socket.bind(ENDPOINT)
         return socket
 
-    def _answer(self, socket: zmq.Socket[bytes], crowded: bool) -> list[Verdict]:
+    def _answer(self, socket: zmq.Socket[bytes], crowded: bool, banned: Container[str]) -> list[Verdict]:
         verdicts = []
         with contextlib.suppress(zmq.Again):
             while True:
                 request = socket.recv_multipart(_WAIT_NOT)
-                verdict = judge(request, self._roll, crowded=crowded)
+                verdict = judge(request, self._roll, crowded=crowded, banned=banned)
                 socket.send_multipart(reply(request, verdict), _WAIT_NOT)
                 verdicts.append(verdict)
                 self._served += 1

@@ -89,7 +89,7 @@ class Sender:
         self.socket = self.context.socket(zmq.DEALER)
         self.socket.setsockopt(zmq.PLAIN_USERNAME, principal.encode())
         self.socket.setsockopt(zmq.PLAIN_PASSWORD, secret.hex().encode())
-        self.socket.setsockopt(zmq.SNDTIMEO, 200)
+        self.socket.setsockopt(zmq.SNDTIMEO, 100)
         self.socket.setsockopt(zmq.RCVTIMEO, 5000)
         self.socket.setsockopt(zmq.LINGER, 0)
         if routing_id is not None:
@@ -131,14 +131,27 @@ def until(seconds):
 
 def repeat(path, seconds, *pairs, batch=100, introduce=True):
     """The same message at full speed; answers are read and thrown away."""
-    sender = Sender(path)
-    if introduce:
-        sender.hello(ADDRESS)
-    done = 0
+    first = (ADDRESS,) if introduce else ()
+    return persist(path, seconds, lambda sender: all(sender.say(*pairs) for _ in range(batch)) and batch, *first)
+
+
+def persist(path, seconds, turn, *claims, reads=True):
+    """Turns of a sender, which says how much it sent; who is not let send any more comes back with another HELLO."""
+    done, sender = 0, None
     for _ in until(seconds):
-        done += sum(sender.say(*pairs) for _ in range(batch))
-        sender.drain()
-    sender.close()
+        if sender is None:
+            sender = Sender(path)
+            if claims:
+                sender.hello(*claims)
+        sent = turn(sender)
+        done += sent
+        if reads:
+            sender.drain()
+        if not sent:
+            sender.close()
+            sender = None
+    if sender is not None:
+        sender.close()
     return done
 
 
@@ -274,13 +287,9 @@ def wrong_version(path, seconds):
 
 
 def claim_without_rule(path, seconds):
-    sender, done = Sender(path), 0
-    for _ in until(seconds):
-        sender.hello("sound/echo", "sound/x", *[f"nobody/{number}" for number in range(100)])
-        sender.drain()
-        done += 1
-    sender.close()
-    return done
+    claims = ("sound/echo", "sound/x", *[f"nobody/{number}" for number in range(100)])
+    hello = Hello("hostile", SECRET, b"life", claims)
+    return repeat(path, seconds, wire.TO_BROKER, wire.seal(Kind.HELLO, 1, 0, hello.encode()), batch=1, introduce=False)
 
 
 def flood(path, seconds):
@@ -296,12 +305,8 @@ def flood_of_batches(path, seconds):
 
 def flood_of_large(path, seconds):
     """The largest letters, to an address that does not read."""
-    sender = Sender(path).hello(ADDRESS, "hostile/deaf")
-    payload, done = bytes(wire.PAYLOAD_MAX), 0
-    for _ in until(seconds):
-        done += sender.say(*letter("hostile/deaf", payload=payload))
-    sender.close()
-    return done
+    large = letter("hostile/deaf", payload=bytes(wire.PAYLOAD_MAX))
+    return persist(path, seconds, lambda sender: sender.say(*large), ADDRESS, "hostile/deaf", reads=False)
 
 
 STRANGERS = (garbage, half_handshakes, stranger_endless)

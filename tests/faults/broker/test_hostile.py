@@ -36,7 +36,7 @@ CAUSES = {
     "replayed_hello": "hello refused: principal",
     "revoked_key": "handshake refused: principal",
     "wrong_version": "hello refused: version",
-    "claim_without_rule": "",  # told in each WELCOME
+    "claim_without_rule": "claim refused: rule",
     "flood": "",
     "flood_of_batches": "letter refused: unknown",
 }

@@ -64,6 +64,11 @@ def test_a_crowded_broker_says_so_to_those_it_knows_alone(roll):
     assert judge(plain(name=b"nobody"), roll, crowded=True).status == REFUSED
 
 
+def test_who_was_shown_out_is_not_let_in_and_the_others_are(roll):
+    assert judge(plain(), roll, crowded=False, banned={"local"}) == Verdict(REFUSED, "shown out")
+    assert judge(question(b"CURVE", KEY), roll, crowded=False, banned={"local"}).status == 200
+
+
 def test_an_answer_repeats_the_number_of_its_question(roll):
     assert reply(plain(), judge(plain(), roll, crowded=False)) == [b"1.0", b"7", b"200", b"", b"local", b""]
 
