@@ -53,7 +53,7 @@ def kill(errands: Errands, which: str, chance: random.Random) -> set[int]:
 def test_an_agent_is_asked_once_for_each_decision_unless_its_worker_died_over_it(errands: Errands, runs: int) -> None:
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
-    chance = random.Random(seed)
+    chance, killed, more = random.Random(seed), Counter[str](), 0
     for _ in range(runs):
         (errands.party.root / "ledger").unlink(missing_ok=True)
         may_be_asked = Counter(range(ERRANDS))
@@ -62,13 +62,17 @@ def test_an_agent_is_asked_once_for_each_decision_unless_its_worker_died_over_it
             with contextlib.suppress(subprocess.TimeoutExpired):
                 running.wait(chance.uniform(0, 2 * SECONDS))
             if running.poll() is None:
-                may_be_asked.update(kill(errands, chance.choice(VICTIMS), chance))
+                which = chance.choice(VICTIMS)
+                killed[which] += 1
+                may_be_asked.update(kill(errands, which, chance))
             else:
                 run, running = again(errands, running, run)
         while running.wait(90) != 0:
             run, running = again(errands, running, run)
         assert said(told(running)) == errands.answers()
         assert errands.asked() <= may_be_asked, errands.ledger
+        more += errands.asked().total() - ERRANDS
+    print(f"killed {dict(killed)}; of {runs * ERRANDS} decisions {more} were asked again")
 
 
 def again(errands: Errands, running: subprocess.Popen[str], run: str) -> tuple[str, subprocess.Popen[str]]:
