@@ -85,6 +85,14 @@ def check_instance(name: str, value: object, kind: type | tuple[type, ...]) -> N
         raise TypeError(f"{name} must be {' or '.join(each.__name__ for each in kinds)}, not {shown(value)}")
 
 
+def name_of(conversation: object) -> str | None:
+    """The `conversation_id` of a conversation; raises what it raises, and TypeError unless it is None or text."""
+    name = getattr(conversation, "conversation_id")  # noqa: B009  (any plugin's object)
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"conversation_id must be text or None, not {shown(name)}")
+    return name
+
+
 def check_env(name: str, env: object) -> None:
     """Raise unless `env` maps names of environment variables to texts."""
     if not isinstance(env, Mapping):

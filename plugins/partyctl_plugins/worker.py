@@ -14,6 +14,7 @@ plugin is not.
 """
 
 import contextlib
+import errno
 import importlib.metadata
 import json
 import os
@@ -35,6 +36,7 @@ from partyctl_base.channel import Channel, ChannelClosed, ChannelFault
 from partyctl_confinement.orphans import Orphans
 from partyctl_plugins import manager
 from partyctl_plugins.backlog import Backlog
+from partyctl_plugins.checks import name_of
 from partyctl_plugins.contract import AgentEvent, Conversation, Transport, TurnResult
 from partyctl_plugins.errors import (
     AgentSessionError,
@@ -91,6 +93,10 @@ PRELOADED = (
 
 EXIT_ORPHANED = 0
 EXIT_BAD_RECORD = 70
+"""Also of a worker whose channel the plugin closed, and of a fork of one that the plugin lets come back."""
+
+NOT_OURS = (errno.EBADF, errno.ENOTSOCK)
+"""What the channel's descriptor says when the plugin closed it, or something else was opened in its place."""
 
 INTERRUPT_AGAIN_S = 0.25
 """Seconds until a turn gets its interrupt once more: one that had not come to listen yet missed the first."""
@@ -125,6 +131,7 @@ class _Running:
 class _Worker:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
+        self._pid = os.getpid()
         self._commands: queue.SimpleQueue[Command] = queue.SimpleQueue()
         # Held while something is reported, with what the report changes here: whoever attaches in between finds either
         # both or none. Taken before the lock.
@@ -145,6 +152,7 @@ class _Worker:
         self._entry: ProviderEntry | None = None
         self._transport: Transport | None = None
         self._conversation: Conversation | None = None
+        self._known: str | None = None
         self._last_interrupt: threading.Thread | None = None
         self._orphans = Orphans()
 
@@ -222,9 +230,7 @@ class _Worker:
             turn_id = self._asked[0] if self._asked else ""
             phase = Phase.TURN if turn_id else self._preparing
             kept = None if self._kept is None else self._kept[0]
-            known: str | None = None
-            with contextlib.suppress(Exception):  # the plugin's
-                known = self._conversation_id()
+            known = self._conversation_id()
             events, dropped = self._backlog.take()
             self._send(Attached(phase, turn_id, self._conversation is not None, known, kept, self._profile, dropped))
             for event in events:
@@ -275,6 +281,7 @@ class _Worker:
                     fix="Choose another transport",
                 )
             profile = _profile(transport, command.plugin)
+            self._stay()
             with self._reporting:
                 self._send(Loaded(profile))
                 self._transport, self._profile, self._preparing = transport, profile, None
@@ -287,9 +294,11 @@ class _Worker:
                 raise SessionStateError("a worker opens one conversation, after its plugin is loaded")
             os.environ.update(command.env)
             conversation = self._transport.open(command.spec)
+            self._stay()
+            known = name_of(conversation)
             with self._reporting:
-                self._send(Opened(conversation.conversation_id))
-                self._conversation, self._preparing = conversation, None
+                self._send(Opened(known))
+                self._conversation, self._known, self._preparing = conversation, known, None
         except BaseException as error:
             self._failed(Phase.OPEN, error)
 
@@ -300,7 +309,8 @@ class _Worker:
             self._conclude(Result(command.turn_id, result, self._conversation_id()))
         except BaseException as error:
             self._failed(Phase.TURN, error, command.turn_id)
-        self._orphans.reap()
+        with contextlib.suppress(OSError):  # no descriptor is left to look with: it looks again after the next turn
+            self._orphans.reap()
 
     def _begin(self, turn_id: str) -> _Running | None:
         """Take the turn from those waiting; None if it was interrupted before it began."""
@@ -333,6 +343,7 @@ class _Worker:
         try:
             result = running.conversation.turn(command.request, emit)
         finally:
+            self._stay()
             with running.emitting:
                 running.over.set()
             with self._lock:
@@ -356,10 +367,21 @@ class _Worker:
 
     # Both threads.
 
+    def _stay(self) -> None:
+        """End this process if it is a fork that the plugin let come back: a command has one answer."""
+        if os.getpid() != self._pid:
+            _give_up(SessionStateError(f"a fork of worker {self._pid} came back from the plugin, and was ended"))
+
     def _conversation_id(self) -> str | None:
-        return None if self._conversation is None else self._conversation.conversation_id
+        if self._conversation is not None:
+            try:
+                self._known = name_of(self._conversation)
+            except BaseException:
+                traceback.print_exc()  # what it said before stands
+        return self._known
 
     def _failed(self, phase: Phase, error: BaseException, turn_id: str = "") -> None:
+        self._stay()
         foreign = not isinstance(error, AgentSessionError) or isinstance(error, RecordError)
         if foreign:
             with contextlib.suppress(Exception):  # of a standard error that the plugin closed or replaced
@@ -367,10 +389,7 @@ class _Worker:
         if phase is Phase.LOAD and self._entry is not None and foreign:
             error = manager.load_error(self._entry, error)
         record = describe(error, self._entry, phase.value)
-        known: str | None = None
-        with contextlib.suppress(BaseException):
-            known = self._conversation_id()
-        failed = Failed(phase, record, turn_id, known)
+        failed = Failed(phase, record, turn_id, self._conversation_id())
         if phase is Phase.TURN:
             self._conclude(failed)
             return
@@ -402,13 +421,16 @@ class _Worker:
 
     def _say(self, data: bytes) -> bool:
         """Send it; whether it was taken."""
+        self._stay()
         with self._reporting:
             if not self._attached:
                 self._channel.check_size(data)
                 return False
             try:
                 self._channel.send(data)
-            except ChannelClosed:
+            except ChannelClosed as error:
+                if isinstance(error.__cause__, OSError) and error.__cause__.errno in NOT_OURS:
+                    _give_up(SessionStateError("the plugin closed a descriptor that is not its own: the worker's"))
                 self._attached = False
             return self._attached
 

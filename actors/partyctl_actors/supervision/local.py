@@ -16,7 +16,7 @@ from partyctl_actors.supervision.engine import Opening
 from partyctl_actors.supervision.plan import SupervisorLimits
 from partyctl_actors.supervision.policy_events import Found
 from partyctl_base.clock import StopSignal
-from partyctl_plugins.checks import check_instance, shown
+from partyctl_plugins.checks import check_instance, name_of, shown
 from partyctl_plugins.contract import (
     AgentEvent,
     Conversation,
@@ -106,7 +106,7 @@ class LocalConnection:
     """
 
     def __init__(self, conversation: Conversation, limits: SupervisorLimits) -> None:
-        self._known = _named(conversation)
+        self._known = name_of(conversation)
         self.alive = True
         self._conversation = conversation
         self._limits = limits
@@ -119,7 +119,7 @@ class LocalConnection:
     @property
     def conversation_id(self) -> str | None:
         try:
-            self._known = _named(self._conversation)
+            self._known = name_of(self._conversation)
         except Exception:
             _log.exception("A conversation does not say any more how it is called; it was %r", self._known)
         return self._known
@@ -237,13 +237,6 @@ class _Told:
     def _tell(self) -> None:
         while self._waiting:
             self._emit(self._waiting.popleft())
-
-
-def _named(conversation: Conversation) -> str | None:
-    named = conversation.conversation_id
-    if named is not None and not isinstance(named, str):
-        raise TypeError(f"conversation_id must be text or None, not {shown(named)}")
-    return named
 
 
 def _thread(name: str, work: Callable[[], object]) -> threading.Thread:
