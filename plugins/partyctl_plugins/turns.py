@@ -38,7 +38,8 @@ class OutputSchema:
 
     Attributes:
         schema: a JSON schema.
-        host_dir: where a provider that reads schemas from files may write this one.
+        host_dir: where a provider that reads schemas from files may write this one; None for a private directory of the
+            conversation, which is removed with it.
         cli_dir: how the provider's command names that directory, if it sees another path there.
 
     Raises:

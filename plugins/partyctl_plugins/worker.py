@@ -73,6 +73,7 @@ from partyctl_plugins.records import (
     decode_command,
     encode_report,
 )
+from partyctl_plugins.schema_places import SchemaPlace
 from partyctl_plugins.steering import Steering
 
 PRELOADED = (
@@ -139,6 +140,7 @@ class _Worker:
         self._attached = True
         self._kept: tuple[str, bytes] | None = None
         self._backlog = Backlog()
+        self._place = SchemaPlace()
         self._asked: list[str] = []
         self._preparing: Phase | None = None
         self._profile: ProviderProfile | None = None
@@ -341,7 +343,7 @@ class _Worker:
                 self._say_event(encode_report(Event(command.turn_id, event)))
 
         try:
-            result = running.conversation.turn(command.request, emit)
+            result = running.conversation.turn(self._place.placed(command.request, self._profile), emit)
         finally:
             self._stay()
             with running.emitting:
@@ -363,6 +365,7 @@ class _Worker:
                 self._conversation.close()
         except BaseException as error:
             self._failed(Phase.CLOSE, error)
+        self._place.remove()
         self._send(Closed())
 
     # Both threads.

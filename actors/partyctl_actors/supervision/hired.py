@@ -18,9 +18,11 @@ from partyctl_actors.supervision.supervisor import Supervisor
 from partyctl_base.clock import StopSignal
 from partyctl_base.ids import IdAllocator
 from partyctl_confinement.client import LauncherClient
+from partyctl_plugins import schema_places
 from partyctl_plugins.contract import (
     ConversationSpec,
     ProviderProfile,
+    SchemaMechanism,
     TurnCancelledError,
 )
 
@@ -211,3 +213,6 @@ class HiredEngine:
             if connection in self._connections:
                 self._connections.remove(connection)
                 self._end_unknown |= not connection.end_is_known
+        profile = connection.profile
+        if profile is not None and profile.output_schema is SchemaMechanism.FILE_PATH:
+            schema_places.sweep(self._plan.env.get("TMPDIR"))  # what a worker that was killed left behind

@@ -34,6 +34,7 @@ from partyctl_plugins.contract import (
     TurnResult,
 )
 from partyctl_plugins.events import TurnInterrupted
+from partyctl_plugins.schema_places import SchemaPlace
 
 _log = logging.getLogger("partyctl.supervision")
 
@@ -73,7 +74,7 @@ class LocalEngine:
         _thread("open", lambda: self._open(spec, opening))
         conversation = opening.result(limit)
         try:
-            return LocalConnection(conversation, self._limits)
+            return LocalConnection(conversation, self._limits, self.profile)
         except BaseException:
             _thread("close", lambda: self._dispose(conversation))
             raise
@@ -105,11 +106,13 @@ class LocalConnection:
         Exception: it does not say how it is called.
     """
 
-    def __init__(self, conversation: Conversation, limits: SupervisorLimits) -> None:
+    def __init__(self, conversation: Conversation, limits: SupervisorLimits, profile: ProviderProfile) -> None:
         self._known = name_of(conversation)
         self.alive = True
         self._conversation = conversation
         self._limits = limits
+        self._profile = profile
+        self._place = SchemaPlace()
         self._changed = threading.Condition()
         # Guarded by that: whether a turn runs, whether it was interrupted, and how many threads reach into it.
         self._running = False
@@ -142,7 +145,7 @@ class LocalConnection:
                 return TurnResult(session_id=self.conversation_id, interrupted=True)
             told = _Told(emit)
             try:
-                result = self._conversation.turn(request, told)
+                result = self._conversation.turn(self._place.placed(request, self._profile), told)
             finally:
                 told.end()
             if not isinstance(result, TurnResult):
@@ -188,6 +191,8 @@ class LocalConnection:
         closing.join(self._limits.close)
         if closing.is_alive():
             _log.error("A conversation was not closed within %g s and is left to itself", self._limits.close)
+        else:
+            self._place.remove()
 
     def _interrupt(self) -> None:
         try:
