@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from partyctl.cli.options import chosen_party
-from partyctl.cli.output import emit, emit_json, printable, say
+from partyctl.cli.output import emit, emit_json, emit_text, printable, say
 from partyctl.cli.stopping import until_signalled
 from partyctl.control import connect
 from partyctl.maps import Map
@@ -113,7 +113,7 @@ def said_line(said: Map) -> str:
         return f"{said.get('count')} things that happened meanwhile are not known"
     if kind in ("SteerDelivered", "SteerConsumed", "SteerRejected"):
         return f"message {str(kind).removeprefix('Steer').lower()}: {said.get('text')}"
-    return "is interrupted" if kind == "TurnInterrupted" else ""
+    return ""
 
 
 def show_answer(last: Map, *, as_json: bool) -> int:
@@ -124,7 +124,7 @@ def show_answer(last: Map, *, as_json: bool) -> int:
     elif last.get("state") == "under way":
         emit(str(last["turn"]))
     elif last.get("answer"):
-        emit(str(last["answer"]))
+        emit_text(str(last["answer"]))
     if last.get("state") == "interrupted":
         say("the turn was interrupted")
         return 1

@@ -30,7 +30,7 @@ def command(follow: bool, since: str, as_json: bool, file: Path | None, party: s
     reader = events_reader(chosen)
     records = reader.read(since=since)
     if not records and not as_json:
-        say(f'party "{chosen}" has no such events{" yet" if follow else ""}')
+        say(f'party "{chosen}" has no {"such " if since else ""}events{" yet" if follow else ""}')
     show_book(records, reader, event_line if not as_json else None, follow=follow, since=since)
     return 0
 

@@ -47,7 +47,8 @@ def command(
     if not records and name is not None:
         _check(name, reader, file, wait=follow)
     if not records and not as_json:
-        say(f'party "{chosen}" has no such lines{" yet" if follow else ""}')
+        such = "such " if name is not None or since else ""
+        say(f'party "{chosen}" has no {such}lines{" yet" if follow else ""}')
     show_book(records, reader, Lines() if not as_json else None, follow=follow, since=since, role=name)
     return 0
 

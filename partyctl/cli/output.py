@@ -39,11 +39,18 @@ def emit(text: str) -> None:
         OutputError: it cannot be written, because a disk is full for example.
     """
     try:
-        click.echo(text)
+        click.echo(text, color=True)  # which is: as it is; without, escape sequences are taken out for a pipe
     except BrokenPipeError:
         raise  # the reader has had enough; click ends the command quietly
     except OSError as error:
         raise unwritten(error) from None
+
+
+def emit_text(text: str) -> None:
+    """A text from outside, on stdout, as it is; on a terminal without what would steer that."""
+    if sys.stdout is not None and sys.stdout.isatty():
+        text = "".join(c if c in "\n\t" else printable(c) for c in text)
+    emit(text)
 
 
 def unwritten(error: OSError) -> OutputError:

@@ -168,10 +168,10 @@ def show(document: Mapping[str, object]) -> None:
         ],
     )
     _list(
-        ("WORKER", "ROLE", "RUN", "PROVIDER", "PID", "STATE", "MEMORY", "CONFINEMENT", "NODE"),
+        ("WORKER", "ROLE", "RUN", "SESSION", "PROVIDER", "PID", "STATE", "MEMORY", "CONFINEMENT", "NODE"),
         [
             (
-                *_texts(worker, "name", "role", "run", "provider", "pid", "state"),
+                *_texts(worker, "name", "role", "run", "session", "provider", "pid", "state"),
                 size(worker.get("memory")),
                 *_texts(worker, "confinement", "node"),
             )

@@ -116,7 +116,7 @@ def test_a_role_like_no_other_is_answered_with_all(partyctl: Cli, logs: Logs) ->
 def test_logs_of_a_party_that_never_ran_are_empty(partyctl: Cli) -> None:
     done = partyctl("logs")
     assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr == 'partyctl: party "default" has no such lines\n'
+    assert done.stderr == 'partyctl: party "default" has no lines\n'
     assert partyctl("logs", "--json").stderr == ""
 
 

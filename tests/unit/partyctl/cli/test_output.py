@@ -1,11 +1,29 @@
+import io
+
 import pytest
 
-from partyctl.cli.output import columns, duration, printable, size
+from partyctl.cli.output import columns, duration, emit_text, printable, size
 
 
 def test_columns_are_aligned_and_never_cut() -> None:
     long = "x" * 300
     assert columns(("A", "NAME"), [("1", long), ("22", "y")]) == f"A   NAME\n1   {long}\n22  y"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("stdout", "shown"), [(io.StringIO(), "a\x1b[31mb\n\tc\u202e\n"), (Terminal(), "a\\x1b[31mb\n\tc\\u202e\n")]
+)
+def test_an_answer_is_given_as_it_is_and_steers_no_terminal(
+    monkeypatch: pytest.MonkeyPatch, stdout: io.StringIO, shown: str
+) -> None:
+    monkeypatch.setattr("sys.stdout", stdout)
+    emit_text("a\x1b[31mb\n\tc\u202e")
+    assert stdout.getvalue() == shown
 
 
 def test_what_could_steer_a_terminal_is_spelled_out() -> None:

@@ -46,6 +46,16 @@ def test_a_party_that_is_not_there_has_a_document_of_the_same_shape() -> None:
     assert absent("p", "not running", None).keys() == STATUS.keys()
 
 
+def test_a_worker_is_shown_with_the_run_or_the_session_that_has_it(capsys: pytest.CaptureFixture[str]) -> None:
+    show({"workers": [{"name": "Writer", "run": "run-1"}, {"name": "Helper", "session": "essay"}]})
+    lines = capsys.readouterr().out.splitlines()
+    (begin,) = (number for number, line in enumerate(lines) if line.startswith("WORKER"))
+    headings, *rows = (line.split() for line in lines[begin : begin + 3])
+    at = headings.index("RUN")
+    assert headings[at + 1] == "SESSION"
+    assert [row[at : at + 2] for row in rows] == [["run-1", "-"], ["-", "essay"]]
+
+
 def test_a_document_with_holes_is_shown_all_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     show({"workers": [{"name": "w\x1b[2J"}, 3], "nodes": None, "runs": [{}]})
     shown = capsys.readouterr().out
