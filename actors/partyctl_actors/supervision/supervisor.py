@@ -235,8 +235,10 @@ class Supervisor:
             raise self._link.loss
         if self.state != "busy":
             raise SessionStateError(f"there is no turn to wait for while the session is {self.state}")
-        limit = None if timeout is None else timeout + self._limits.interrupt
-        return await self._concluded(self._link.answered(self._link.expected, records.Result, limit, "turn"))
+        outcome = self._link.answered(
+            self._link.expected, records.Result, timeout, "turn", grace=self._limits.interrupt
+        )
+        return await self._concluded(outcome)
 
     async def acknowledge(self, turn_id: str) -> None:
         """The outcome of this turn is durable: the worker need not keep it any longer."""
@@ -255,8 +257,8 @@ class Supervisor:
         if self.state != "idle":
             raise SessionStateError(f"a turn cannot start while the session is {self.state}")
         self._link.state, self._link.turn_id = "busy", turn_id
-        limit = None if request.timeout is None else request.timeout + self._limits.interrupt
-        return await self._concluded(self._link.ask(records.Turn(turn_id, request), records.Result, limit, "turn"))
+        command, grace = records.Turn(turn_id, request), self._limits.interrupt
+        return await self._concluded(self._link.ask(command, records.Result, request.timeout, "turn", grace))
 
     async def _concluded(self, coming: Awaitable[records.Result]) -> TurnResult:
         try:

@@ -83,11 +83,13 @@ class WorkerLink:
         assert self._answer is not None
         return self._answer
 
-    async def ask(self, command: records.Command, answer: type[R], limit: float | None, doing: str) -> R:
+    async def ask(
+        self, command: records.Command, answer: type[R], limit: float | None, doing: str, grace: float = 0.0
+    ) -> R:
         """Send a command and wait for its answer; see `answered`."""
         if self.loss is not None:
             raise self.loss
-        return await self.answered(self._expect(), answer, limit, doing, command)
+        return await self.answered(self._expect(), answer, limit, doing, command, grace)
 
     async def answered(
         self,
@@ -96,21 +98,23 @@ class WorkerLink:
         limit: float | None,
         doing: str,
         command: records.Command | None = None,
+        grace: float = 0.0,
     ) -> R:
         """Wait for an answer.
 
         Args:
             coming: where it will be.
             answer: what it has to be.
-            limit: seconds it may take; then the worker is killed. None for no limit.
+            limit: seconds it may take. None for no limit.
             doing: what the worker was asked to do, in a word.
             command: what to send before.
+            grace: seconds over its limit that the worker has to say itself that it took too long; then it is killed.
 
         Raises:
             AgentSessionError: the worker could not do it, took too long, ended, or said something else.
         """
         try:
-            async with within(limit):
+            async with within(None if limit is None else limit + grace):
                 if command is not None:
                     await self.send(command)
                 report = await asyncio.shield(coming)

@@ -24,6 +24,7 @@ from partyctl_plugins.contract import (
     RetryPolicy,
     TurnCancelledError,
     TurnLostError,
+    TurnRequest,
     TurnTicket,
     TurnTimeoutError,
 )
@@ -298,6 +299,19 @@ class TestTime:
         turn = told.run("[[recall]]")
         assert (turn.conversation_id, turn.continuity) == (conversation, Continuity.CONTINUED)
         assert told.rules[-1] is Rule.IDLE_RELEASE
+
+    def test_a_worker_that_does_not_keep_to_a_timeout_is_killed_and_the_error_has_the_limit_that_was_given(
+        self, open_session: Callable[..., Told], grounds: WorkerGrounds
+    ) -> None:
+        told = open_session([{"say": "one"}], [{"hang": True}], limits=GRACE)
+        told.run()
+        stopped = psutil.Process(grounds.pids[-1])
+        ticket = told.session.prepare_turn(TurnRequest("go", timeout=0.25))
+        stopped.suspend()
+        with pytest.raises(TurnTimeoutError, match=r"did not end within 0\.25 s .*the worker was killed") as late:
+            told.session.run(ticket)
+        assert late.value.timeout == 0.25
+        assert not psutil.pid_exists(stopped.pid)
 
     def test_a_worker_that_is_stopped_at_its_close_is_killed(
         self, open_session: Callable[..., Told], grounds: WorkerGrounds
