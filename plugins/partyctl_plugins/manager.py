@@ -7,7 +7,9 @@ breaks neither the command line nor the host. The worker's side (`load`) imports
 import importlib
 import importlib.metadata
 import logging
+import os
 import re
+import sys
 import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,7 +18,7 @@ from difflib import get_close_matches
 import pluggy
 
 from partyctl_plugins import PROJECT, hookspecs
-from partyctl_plugins.errors import PluginLoadError, ProviderConflict, ProviderNotFound
+from partyctl_plugins.errors import PluginError, PluginLoadError, ProviderConflict, ProviderNotFound
 
 GROUP = "partyctl.providers"
 """The entry-point group that names a distribution's providers."""
@@ -78,10 +80,13 @@ def resolve(name: str, entries: Iterable[ProviderEntry] | None = None) -> Provid
     Raises:
         ProviderNotFound: there is none; the message names the nearest.
         ProviderConflict: several packages claim the name.
+        PluginError: what is installed cannot be read, as when no descriptor is left.
     """
     known = list(providers() if entries is None else entries)
     matches = [entry for entry in known if entry.name == name]
     if not matches:
+        if entries is None:
+            _check_path()
         raise ProviderNotFound(
             f"no provider is called {name!r}",
             why=f"installed are {', '.join(sorted({entry.name for entry in known})) or 'none'}",
@@ -93,6 +98,19 @@ def resolve(name: str, entries: Iterable[ProviderEntry] | None = None) -> Provid
             f"provider {name!r} is claimed by several packages", why=packages, fix="Uninstall all but one of them"
         )
     return matches[0]
+
+
+def _check_path() -> None:
+    """Raise if nothing can be read now: `importlib.metadata` takes a directory that it cannot read for an empty one."""
+    for path in sys.path:
+        try:
+            os.scandir(path or os.curdir).close()
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            continue  # nothing is installed there
+        except OSError as error:
+            raise PluginError(
+                "what is installed cannot be read", where=path, why=error.strerror or str(error), fix="Try it again"
+            ) from error
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -1,12 +1,16 @@
 """Providers are found by metadata, and a broken plugin says why it is broken."""
 
+import contextlib
+import os
+import resource
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from partyctl_plugins.errors import PluginLoadError, ProviderConflict, ProviderNotFound
+from partyctl_plugins.errors import PluginError, PluginLoadError, ProviderConflict, ProviderNotFound
 from partyctl_plugins.manager import ProviderEntry, load, nearest, providers, resolve
 
 A = ProviderEntry("claude", "a.claude", "a-dist", "1.0")
@@ -191,3 +195,20 @@ class deep:
             load(site.module("bad_trace", "def deep():\n    1/0\ndeep()"))
         assert "bad_trace.py" in caught.value.detail
         assert "in deep" in caught.value.detail
+
+
+def test_without_a_free_descriptor_nothing_is_said_to_be_not_installed() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with tempfile.TemporaryFile() as highest:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (highest.fileno() + 1, hard))
+        taken: list[int] = []
+        try:
+            with contextlib.suppress(OSError):
+                while True:
+                    taken.append(os.dup(highest.fileno()))
+            with pytest.raises(PluginError, match=r"what is installed cannot be read .*: Too many open files"):
+                resolve("no such provider")
+        finally:
+            for fd in taken:
+                os.close(fd)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
