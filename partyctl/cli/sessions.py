@@ -20,10 +20,11 @@ from partyctl.cli.options import chosen_party, party_options
 from partyctl.cli.output import emit, emit_json, emit_table, printable, say
 from partyctl.cli.session_rows import HEADINGS, TURN_HEADINGS, row, turn_row
 from partyctl.control import owner
-from partyctl.errors import HostError
+from partyctl.errors import HostError, exit_code, told
 from partyctl.maps import Map, maps
 from partyctl.masking import masked, masked_value
 from partyctl.sessions import About, Shelf, TurnView, document, read_state, standing, turn_view
+from partyctl_actors.errors import JournalError
 
 
 @click.group(help=__doc__)
@@ -35,20 +36,31 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 @party_options
 def show_all(as_json: bool, file: Path | None, party: str | None) -> int:
-    """List the agent sessions.
+    """List the agent sessions. One that cannot be read is named on stderr.
 
-    Exit codes: 0; 1 one cannot be read; 7 party.toml or the state directory cannot be used.
+    Exit codes: 0; 1 one cannot be read, the others are listed; 7 party.toml or the state directory cannot be used.
     """
     chosen = chosen_party(file, party)
     looker = Looker(chosen)
-    told = [looker.document(about) for name in looker.shelf.names() if (about := looker.shelf.load(name)) is not None]
+    shown: list[Map] = []
+    unread: list[JournalError] = []
+    for name in looker.shelf.names():
+        try:
+            about = looker.shelf.load(name)
+            shown += [] if about is None else [looker.document(about)]
+        except JournalError as error:
+            unread.append(error)
     if as_json:
-        emit_json({"schema_version": SCHEMA_VERSION, "party": chosen, "sessions": masked_value(told)})
-    elif told:
-        emit_table(HEADINGS, [row(each) for each in told])
-    else:
+        errors = [told(each) for each in unread]
+        listed = {"party": chosen, "sessions": masked_value(shown), "unread": errors}
+        emit_json({"schema_version": SCHEMA_VERSION, **listed})
+    elif shown:
+        emit_table(HEADINGS, [row(each) for each in shown])
+    elif not unread:
         say(f'party "{chosen}" has no agent sessions')
-    return 0
+    for each in unread:
+        say(f"error: {told(each)}")
+    return exit_code(unread[0]) if unread else 0
 
 
 @command.command()
@@ -61,17 +73,17 @@ def show(name: str, as_json: bool, file: Path | None, party: str | None) -> int:
     Exit codes: 0; 1 there is no such session, or it cannot be read; 7 party.toml or the state directory cannot be used.
     """
     looker = Looker(chosen_party(file, party))
-    told = looker.document(looker.shelf.get(name))
+    shown = looker.document(looker.shelf.get(name))
     if as_json:
-        emit_json({"schema_version": SCHEMA_VERSION, **told})
+        emit_json({"schema_version": SCHEMA_VERSION, **shown})
         return 0
-    counts, last = told["counts"], told["last_turn"]
-    told |= {
+    counts, last = shown["counts"], shown["last_turn"]
+    shown |= {
         "counts": ", ".join(f"{rule} {times}" for rule, times in counts.items()) if isinstance(counts, dict) else ""
     }
-    told |= {"last_turn": f"{last['turn']}, {last['state']}" if isinstance(last, dict) else None}
-    width = max(map(len, told))
-    for key, value in told.items():
+    shown |= {"last_turn": f"{last['turn']}, {last['state']}" if isinstance(last, dict) else None}
+    width = max(map(len, shown))
+    for key, value in shown.items():
         if value not in (None, ""):
             emit(printable(masked(f"{key.ljust(width)}  {value}")))
     return 0
@@ -150,9 +162,9 @@ class Looker:
         stands = standing(
             state, over[-1] if over else None, at=time.monotonic(), epoch=time.time(), is_held=self._is_up
         )
-        told = document(about, state, stands, turns)
+        said = document(about, state, stands, turns)
         live = self._live.get(about.name)
-        return told if live is None else told | {key: live[key] for key in ("state", "why") if key in live}
+        return said if live is None else said | {key: live[key] for key in ("state", "why") if key in live}
 
 
 def _live(party: str) -> tuple[bool, dict[str, Map]]:

@@ -122,6 +122,7 @@ def test_a_turn_that_is_lost_in_flight_is_told_and_asked_anew_by_a_person_alone(
     answered = json.loads(sessions.party.run("sessions", "show", "s", "--json").stdout)["last_turn"]["turn"]
     refused = sessions.party.run("resume", "s", "--again", answered)
     assert (refused.returncode, "is not asked again" in refused.stderr) == (1, True)
+    assert json.loads(sessions.party.run("resume", "s", "--json").stdout)["lost"] == []
 
 
 def test_a_killed_worker_fails_its_turn_by_the_rules_and_the_decision_is_an_event(sessions: Sessions) -> None:
@@ -217,11 +218,13 @@ def test_a_session_in_a_turn_is_not_deleted_and_one_that_is_damaged_is(sessions:
     with contextlib.closing(sqlite3.connect(file)) as connection, connection:
         connection.execute("UPDATE turns SET request = x'80'")
     sessions.party.up()
-    for words in (("send", "s", "b"), ("sessions", "turns", "s")):
+    for words in (("send", "s", "b"), ("sessions", "turns", "s"), ("sessions", "list")):
         refused = sessions.party.run(*words)
         assert refused.returncode == 1
         assert f"{file}, session s, turn turn-" in refused.stderr
         assert "delete the session and begin it anew" in refused.stderr
+    listed = json.loads(sessions.party.run("sessions", "list", "--json").stdout)
+    assert (listed["sessions"], len(listed["unread"])) == ([], 1)
     assert sessions.party.run("sessions", "delete", "s").returncode == 0
     assert sessions.ask("b")["answer"] == "two"
 
