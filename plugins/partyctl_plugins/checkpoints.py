@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Protocol
 
 from partyctl_plugins.checks import check_filled, check_instance
+from partyctl_plugins.claims import Claim, ClaimedElsewhere
 from partyctl_plugins.codec import Mismatch, codec, pack, unpack
-from partyctl_plugins.errors import CheckpointError, RecordError
+from partyctl_plugins.errors import CheckpointError, RecordError, SessionStateError
 from partyctl_plugins.usage import ProviderUsage
 
 VERSION = 1
@@ -87,7 +88,7 @@ class FileCheckpointStore:
     """Keeps each checkpoint in a file that only its owner may read; a save is whole or has not happened.
 
     A save is on the disk when it returns; a process killed in the middle of one leaves the checkpoint before it.
-    Threads and processes may share a directory.
+    Threads and processes may share a directory, and each key belongs to the sessions of one process at a time.
 
     Args:
         directory: where; made, for its owner alone, if it is not there.
@@ -108,6 +109,26 @@ class FileCheckpointStore:
         """The file of `key`. Its name is a digest, because a key may be longer than a name, or hold a slash."""
         digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
         return self._directory / f"{digest[:32]}.checkpoint"
+
+    def claim(self, key: str) -> Claim:
+        """Have `key` for this process, as each session does that is made with it.
+
+        Raises:
+            SessionStateError: another process has it.
+            CheckpointError: that cannot be known.
+        """
+        path = self.path(key)
+        try:
+            return Claim(Path(os.path.realpath(path.with_suffix(".owner"))))
+        except ClaimedElsewhere as error:
+            raise SessionStateError(
+                f"a session of another process goes on under the checkpoint key {key!r}",
+                where=str(path),
+                why=f"{error.owner}; both would go on in one conversation, and each overwrite what the other keeps",
+                fix="Close that session, or end its process, or give each session a checkpoint_key of its own",
+            ) from error
+        except OSError as error:
+            raise _failed("a checkpoint key cannot be claimed", path, error) from error
 
     def load(self, key: str) -> Checkpoint | None:
         """See `CheckpointStore`.

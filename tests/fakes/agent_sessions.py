@@ -2,8 +2,10 @@
 
 import asyncio
 import os
+import sys
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from partyctl_actors.supervision.agent_session import AgentSession
@@ -20,6 +22,7 @@ from partyctl_confinement.client import LauncherClient
 from partyctl_confinement.control import LauncherProcess
 from partyctl_confinement.environment import LAUNCHER_ALLOW, scrubbed
 from partyctl_plugins.contract import (
+    AgentEvent,
     ApprovalPolicy,
     CheckpointStore,
     ConversationSpec,
@@ -38,6 +41,7 @@ from partyctl_plugins.testing.transport import ScriptItem
 
 GO = TurnRequest("go")
 PLUGINS = Path(__file__).parent.parent / "plugins"
+FAKE_CLI = Path(__file__).parent / "claude_cli.py"
 
 
 class Told:
@@ -54,12 +58,12 @@ class Told:
         self, engine: Engine, *, clock: Clock | None = None, handlers: Sequence[EventHandler] = (),
         store: CheckpointStore | None = None, retry: RetryPolicy | None = None, idle: float | None = None,
         resume_id: str | None = None, limits: SupervisorLimits | None = None, log: TurnLog | None = None,
-        cwd: str = "/work/repo", ids: IdAllocator | None = None,
+        cwd: str = "/work/repo", ids: IdAllocator | None = None, approvals: ApprovalPolicy = ApprovalPolicy.DENY,
     ) -> None:  # fmt: skip
         self.clock = clock or FakeClock()
         self.handler = RecordingEventHandler()
         self.decided: list[Decided] = []
-        spec = ConversationSpec(cwd, NativePermissions.bypass(), ApprovalPolicy.DENY)
+        spec = ConversationSpec(cwd, NativePermissions.bypass(), approvals)
         self.session = AgentSession(
             SessionParts(
                 engine, spec, self.clock, ids or SequentialIds(), retry or RetryPolicy(), [self.handler, *handlers],
@@ -152,3 +156,34 @@ def start(work: object) -> threading.Thread:
     thread = threading.Thread(target=work, daemon=True)  # type: ignore[arg-type]
     thread.start()
     return thread
+
+
+def claude(open_session: Callable[..., Told], directory: Path, words: str = "", **more: object) -> Told:
+    """A session with the fake `claude` behind the real plugin; `words` as it takes them from its start."""
+    binary = directory / "claude"
+    if not binary.exists():
+        binary.write_text(f'#!/bin/sh\nFAKE_CLAUDE="{words}" HOME={directory} exec {sys.executable} {FAKE_CLI} "$@"\n')
+        binary.chmod(0o755)
+    options = {"binary": str(binary), "interrupt_grace_s": 0.3, "close_grace_s": 0.3}
+    return open_session(provider=resolve("claude"), options=options, **{"cwd": str(directory), **more})
+
+
+def at_the_first_event(told: Told, act: Callable[[], object]) -> None:
+    """Has `act` done on another thread, once something of the next turn was heard."""
+    keep, heard = told.handler.on_event, threading.Event()
+
+    def hear(event: AgentEvent) -> None:
+        keep(event)
+        if not heard.is_set():
+            heard.set()
+            start(act)
+
+    told.handler.on_event = hear  # type: ignore[method-assign]
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    """Wait for what somebody else does, at most 20 s."""
+    deadline = time.monotonic() + 20
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)

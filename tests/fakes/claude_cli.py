@@ -18,11 +18,13 @@ $HOME/.fake-claude, so `--resume` works across processes. The newest line of the
   [[holder:SECONDS]]    a grandchild that keeps stdout open that long (with [[crash]]: longer than the CLI);
                         its pid is in $HOME/holder.pid
   [[deaf]]              never read stdin again, and say nothing more
+  [[shut]]              answer, and never read stdin again
+  [[flood:MIB]]         say that much before the answer
   [[later:SECONDS]]     after the result, with no turn running, send a can_use_tool request and note the reply
 
 Words in $FAKE_CLAUDE act from the start: `hang` (no answer to initialize), `deaf` (never reads), `die` (exit 3),
-`noise`, `flood` (stderr without end), `ignore_term`, `stay` (does not end at end of input), `busy` (starts alone in
-its $HOME, or fails).
+`noise`, `flood` (stderr without end), `ignore_term`, `exit_0` (SIGTERM and an interrupt end it with status 0), `stay`
+(does not end at end of input), `busy` (starts alone in its $HOME, or fails).
 Without a directive, the prompt of an agent in a cast is answered with an offered message, anything else with "ok".
 """
 
@@ -120,6 +122,8 @@ class Cli:
     def run(self) -> NoReturn:
         if "ignore_term" in self.words:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        if "exit_0" in self.words:
+            signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
         if "noise" in self.words:
             self.write_bytes(b"Warning: something on the wrong stream\n\xff\xfe\n[1, 2]\n\n")
         if "flood" in self.words:
@@ -179,6 +183,8 @@ class Cli:
             denials = [{"tool_name": "Bash", "tool_use_id": "toolu_9", "tool_input": {"command": "rm x"}}]
             self.answer(self.text(asked, text), "split" in asked, denials if "denied" in asked else [])
         self.write(type="command_lifecycle", command_uuid=frame["uuid"], state="completed", session_id=self.session)
+        if "shut" in asked:
+            time.sleep(3600)
         if "later" in asked:
             time.sleep(float(asked["later"]))
             Path(os.environ["HOME"], "later.json").write_text(json.dumps(self.ask("can_use_tool")))
@@ -205,6 +211,8 @@ class Cli:
             os._exit(int(asked["crash"] or 1))
         if "deaf" in asked:
             time.sleep(3600)
+        for _ in range(int(asked.get("flood") or 0) * 16):
+            self.assistant([{"type": "text", "text": "x" * 65536}])
 
     def text(self, asked: dict[str, str], prompt: str) -> str:
         if "recall" in asked:
@@ -259,6 +267,8 @@ class Cli:
             if frame.get("type") != "control_request" or frame["request"]["subtype"] != "interrupt":
                 self.queued.append(frame)
                 continue
+            if "exit_0" in self.words:
+                sys.exit(0)
             if ignores in (None, "result"):
                 self.reply(frame, still_queued=[])
             if ignores in (None, "reply"):

@@ -187,6 +187,7 @@ class Agent:
             ValueError: a store without a key, or a key without a store.
             PluginError: the provider is not installed, or its plugin could not be loaded.
             CheckpointError: the checkpoint cannot be read.
+            SessionStateError: a session of another process goes on under the checkpoint key.
             ConfinementRefused: the confinement asked for cannot be enforced here.
         """
         # Not at the top, as in `bind`.

@@ -214,7 +214,7 @@ class AgentSession:
         self._core.carry_out(commands)
         if first:
             self._core.parts.engine.close()
-            self._core.kept.let_go()
+            self._core.let_go_if_over()
 
     async def arelease(self) -> None:
         """`release`, for an event loop."""
@@ -245,7 +245,8 @@ class AgentSession:
         check_seconds("deadline", deadline)
         self._core.check_process()
         self._core.notice_deaths()
-        return run_turn(self._core, self._left_over, ticket, deadline, tell)
+        with self._core.under_way():
+            return run_turn(self._core, self._left_over, ticket, deadline, tell)
 
     def _tell(self, event: AgentEvent) -> None:
         telling.tell(self._core.parts.handlers, event)

@@ -13,7 +13,7 @@ from partyctl_actors.supervision.policy_commands import Execute, Open, Wait
 from partyctl_actors.supervision.policy_events import Event, Failed, Lost, Opened, Outcome, Succeeded, Waited
 from partyctl_actors.supervision.running_turn import RunningTurn, attempt_name
 from partyctl_actors.supervision.session_core import SessionCore
-from partyctl_plugins.contract import AgentEvent, TurnTimeoutError
+from partyctl_plugins.contract import AgentEvent, ProviderUsage, TurnTimeoutError
 
 LATE_LOOK = 0.05
 """Seconds to look for the result of an attempt whose deadline passed while its node was dead."""
@@ -68,13 +68,20 @@ def _execute(core: SessionCore, running: RunningTurn, serial: int, left: float |
         result = connection.turn(attempt, running.request(left), emit, running.stop)
         ran_in = result.session_id or connection.conversation_id
     except Exception as error:
+        _account(core, connection.conversation_id, watch.usage)
         return _failed(core, running, serial, error, "turn", connection, watch)
     running.result = result
-    if ran_in and not result.interrupted:
-        core.kept.report(ran_in, result.usage)
+    # Without `raw` there is nothing to count from, and an interrupted turn's result may be ours, not the provider's.
+    _account(core, ran_in, watch.usage if result.interrupted and result.usage.raw is None else result.usage)
     return Succeeded(
         core.now(), serial, ran_in, result.usage.tokens.input_tokens, result.duration_ms, result.interrupted
     )
+
+
+def _account(core: SessionCore, ran_in: str | None, usage: ProviderUsage | None) -> None:
+    """Keep the newest report of a conversation, however its turn ended: the next one of it is counted from there."""
+    if ran_in and usage is not None:
+        core.kept.report(ran_in, usage)
 
 
 def _wait(core: SessionCore, running: RunningTurn, command: Wait, left: float | None) -> Event:

@@ -15,6 +15,7 @@ from partyctl_plugins.contract import (
     ContinuityError,
     NoRunningTurnError,
     ProviderCapabilityError,
+    ProviderUsage,
     SessionResumeError,
     SessionStateError,
     TurnCancelledError,
@@ -22,7 +23,15 @@ from partyctl_plugins.contract import (
     TurnLostError,
     TurnTimeoutError,
 )
-from partyctl_plugins.events import AssistantText, Reasoning, SkillInvoked, SteerConsumed, ToolCall, ToolResult
+from partyctl_plugins.events import (
+    AssistantText,
+    Reasoning,
+    SkillInvoked,
+    SteerConsumed,
+    ToolCall,
+    ToolResult,
+    UsageReport,
+)
 
 NOTES = {
     Rule.RETRY_UNSAFE: "Not tried again, because a tool was used and RetryPolicy(after_tool='fail') is set",
@@ -48,15 +57,19 @@ class Watch:
     Attributes:
         tool_ran: whether a tool was used.
         progressed: whether the provider did anything for the turn.
+        usage: what it reported last of what the turn used.
     """
 
     def __init__(self) -> None:
         self.tool_ran = False
         self.progressed = False
+        self.usage: ProviderUsage | None = None
 
     def note(self, event: AgentEvent) -> None:
         self.tool_ran = self.tool_ran or isinstance(event, ToolCall | ToolResult)
         self.progressed = self.progressed or isinstance(event, _PROGRESS)
+        if isinstance(event, UsageReport):
+            self.usage = event.usage
 
 
 def raise_refused(commands: list[Command]) -> None:

@@ -17,6 +17,11 @@ class KeptConversation:
     Args:
         store: where the checkpoint is kept; None for nowhere.
         key: under which name; None together with `store`.
+
+    Raises:
+        ValueError: one without the other.
+        SessionStateError: another process has the key.
+        CheckpointError: whether one has cannot be known.
     """
 
     def __init__(self, store: CheckpointStore | None, key: str | None) -> None:

@@ -6,9 +6,10 @@ except that an interrupt is passed on within, so that it meets the turn that it 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from partyctl_actors.supervision import policy_commands, policy_events, telling
@@ -51,12 +52,18 @@ class SessionCore:
         self.lock = threading.RLock()
         self.ticket: TurnTicket | None = None
         self.running: RunningTurn | None = None
+        self._under_way = 0
         self.connections = OpenConnections()
         self.notes = TurnNotes(parts.log)
         self._policy = SessionPolicy(parts.config())
         found = self.notes.recover()
-        begin = parts.beginning() if found is None else None
+        # The key comes first: what is read under it must not be that of a session which still writes.
         self.kept = KeptConversation(parts.checkpoints, parts.checkpoint_key)
+        try:
+            begin = parts.beginning() if found is None else None
+        except BaseException:
+            self.kept.let_go()
+            raise
         self.recovered = found is not None
         self.state = found or self._policy.begin(None if begin is None else begin.conversation_id)
         if begin is not None and begin.usage is not None and self.state.conversation_id:
@@ -116,6 +123,25 @@ class SessionCore:
         self.running.stop.set()
         self.parts.engine.abandon()
         self.connections.interrupt()
+
+    @contextlib.contextmanager
+    def under_way(self) -> Iterator[None]:
+        """A thread is in a turn, and may save under the checkpoint key until it is out of it."""
+        with self.lock:
+            self._under_way += 1
+        try:
+            yield
+        finally:
+            with self.lock:
+                self._under_way -= 1
+            self.let_go_if_over()
+
+    def let_go_if_over(self) -> None:
+        """Leave the checkpoint key to others, if the session is closed and no thread is in a turn of it."""
+        with self.lock:
+            over = self.state.closed and not self._under_way
+        if over:
+            self.kept.let_go()
 
     def notice_deaths(self) -> None:
         """Take note of connections that have ended between turns."""

@@ -3,24 +3,29 @@
 import importlib
 import json
 import sys
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.documents import Document
 
+from partyctl.events import AgentEvent, AssistantText
 from partyctl.plugins import (
     ApprovalPolicy,
     Conversation,
     ConversationSpec,
     FailureKind,
+    HostExecutor,
     NativePermissions,
     ProviderCapabilityError,
     ProviderOptionsError,
     Transport,
     TransportKind,
     TurnRequest,
+    TurnTimeoutError,
 )
 from partyctl.testing import (
     Act,
@@ -34,6 +39,7 @@ from partyctl.testing import (
     Streams,
     TransportContract,
 )
+from partyctl_plugins.processes import HostProcess
 
 NAME = "shell_provider"
 SPEC = ConversationSpec("/", NativePermissions.bypass(), ApprovalPolicy.DENY)
@@ -118,6 +124,43 @@ def test_a_command_that_reads_nothing_is_heard_all_the_same() -> None:
         assert conversation.turn(TurnRequest("x" * 1_000_000), lambda event: None).text == "hello\n"
     finally:
         conversation.close()
+
+
+def test_a_command_that_reads_nothing_keeps_neither_a_timeout_nor_an_interrupt_waiting() -> None:
+    conversation = module().ShellTransport(["sleep", "60"]).open(SPEC)
+    prompt = "x" * 2_000_000
+    try:
+        began = time.monotonic()
+        with pytest.raises(TurnTimeoutError):
+            conversation.turn(TurnRequest(prompt, timeout=0.5), lambda event: None)
+        interrupting = threading.Timer(0.3, conversation.interrupt)
+        interrupting.start()
+        assert conversation.turn(TurnRequest(prompt), lambda event: None).interrupted
+        interrupting.join()
+        assert time.monotonic() - began < 5
+    finally:
+        conversation.close()
+
+
+def test_a_command_that_ends_well_at_an_interrupt_was_interrupted_all_the_same() -> None:
+    class Obliging(HostExecutor):
+        def spawn(self, argv: Sequence[str], **more: Any) -> HostProcess:
+            process = super().spawn(argv, **more)
+            process.kill = process.terminate  # type: ignore[method-assign]
+            return process
+
+    polite = (
+        "import signal, sys, time; signal.signal(15, lambda *_: sys.exit(0)); print('up', flush=True); time.sleep(60)"
+    )
+    conversation = module().ShellTransport([sys.executable, "-c", polite]).open(SPEC)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module(), "HostExecutor", Obliging)
+
+        def interrupt(event: AgentEvent) -> None:
+            if isinstance(event, AssistantText):
+                conversation.interrupt()
+
+        assert conversation.turn(TurnRequest("x"), interrupt).interrupted
 
 
 @pytest.mark.parametrize("field", ["model", "resume_id", "reasoning_effort"])

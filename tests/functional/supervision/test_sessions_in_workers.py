@@ -3,15 +3,14 @@
 import os
 import queue
 import signal
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 import pytest
-from fakes.agent_sessions import GO, Told, WorkerGrounds, start
+from fakes.agent_sessions import GO, Told, WorkerGrounds, at_the_first_event, claude, start, wait_until
 
 from partyctl_actors.supervision.plan import SupervisorLimits
 from partyctl_actors.supervision.policy_commands import Rule
@@ -29,46 +28,12 @@ from partyctl_plugins.contract import (
     TurnTimeoutError,
 )
 from partyctl_plugins.events import AgentEvent, AssistantText, SteerConsumed, SteerDelivered, TurnInterrupted
-from partyctl_plugins.manager import ProviderEntry, resolve
+from partyctl_plugins.manager import ProviderEntry
 from partyctl_plugins.testing import FakeCheckpointStore, RecordingEventHandler
 
-FAKE_CLI = Path(__file__).parent.parent.parent / "fakes" / "claude_cli.py"
 GRACE = SupervisorLimits(hire=40, load=40, interrupt=0.5, close=0.5)
 SLEEPING = ProviderEntry("sleeps", "sleeping_plugin")
 RACES = 1000
-
-
-@pytest.fixture(scope="module")
-def grounds() -> Iterator[WorkerGrounds]:
-    made = WorkerGrounds()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def open_session(grounds: WorkerGrounds) -> Iterator[Callable[..., Told]]:
-    """Opens sessions; afterwards they are closed, and nothing of them is left."""
-    opened: list[Told] = []
-
-    def open_one(*turns: list[dict[str, object]], **more: object) -> Told:
-        opened.append(grounds.session(*turns, **more))  # type: ignore[arg-type]
-        return opened[-1]
-
-    yield open_one
-    for told in opened:
-        told.session.close()
-    wait_until(lambda: grounds.launcher.workers() == [])
-    assert grounds.holders == 0
-
-
-def claude(open_session: Callable[..., Told], directory: Path, words: str = "", **more: object) -> Told:
-    """A session with the fake `claude` behind the real plugin; `words` as it takes them from its start."""
-    binary = directory / "claude"
-    if not binary.exists():
-        binary.write_text(f'#!/bin/sh\nFAKE_CLAUDE="{words}" HOME={directory} exec {sys.executable} {FAKE_CLI} "$@"\n')
-        binary.chmod(0o755)
-    options = {"binary": str(binary), "interrupt_grace_s": 0.3, "close_grace_s": 0.3}
-    return open_session(provider=resolve("claude"), options=options, cwd=str(directory), **more)
 
 
 class TestTurns:
@@ -400,23 +365,3 @@ class TestCommands:
         assert told.run("3200").result.text == "done"
         measuring.join()
         assert grown < 64 * 1024 * 1024
-
-
-def at_the_first_event(told: Told, act: Callable[[], object]) -> None:
-    """Has `act` done on another thread, once something of the next turn was heard."""
-    keep, heard = told.handler.on_event, threading.Event()
-
-    def hear(event: AgentEvent) -> None:
-        keep(event)
-        if not heard.is_set():
-            heard.set()
-            start(act)
-
-    told.handler.on_event = hear  # type: ignore[method-assign]
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
