@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from partyctl.control import Control
 from partyctl.errors import HostError, RunFailed
-from partyctl.maps import Map, pack, sendable, unpack
+from partyctl.maps import Map, pack, unpack
 from partyctl_broker.errors import BusError
 from partyctl_broker.peer import ZmqBus
 from partyctl_broker.port import Letter, Mailbox
@@ -218,7 +218,7 @@ async def follow(control: Control, about: Map | None, listening: Callable[[Entry
         bus = await ZmqBus.connect(entry.endpoint, entry.principal, entry.secret, timeout=CONNECT_LIMIT)
         try:
             mailbox = await bus.open(entry.address, listener)
-            mailbox.send(entry.node, pack(sendable(listener.order)))
+            mailbox.send(entry.node, pack(listener.order))
             return await _followed(listener, mailbox)
         finally:
             await bus.close()
@@ -255,4 +255,4 @@ async def _last_word(listener: Listener, mailbox: Mailbox) -> Map:
         await asyncio.sleep(_AGAIN)
         with contextlib.suppress(BusError):
             order = listener.going_on() if listener.begun else listener.order
-            mailbox.send(listener.entry.node, pack(sendable(order)))
+            mailbox.send(listener.entry.node, pack(order))

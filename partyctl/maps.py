@@ -7,10 +7,29 @@ import msgpack
 Map = dict[str, object]
 
 
+WHOLE_MAX = 65536
+"""Bytes of one value in a message that was shortened."""
+
+
 def pack(message: Mapping[str, object]) -> bytes:
-    """One message as bytes."""
-    packed: bytes = msgpack.packb(message)
+    """One message as bytes. What no UTF-8 can carry, as models and terminals give it, is replaced."""
+    packed: bytes = msgpack.packb(message, unicode_errors="replace")
     return packed
+
+
+def shortened(message: Mapping[str, object]) -> Map:
+    """The message without the values that take over `WHOLE_MAX` bytes: a text is cut, anything else is left out.
+
+    Returns:
+        The message; `shortened` in it names these keys.
+    """
+    long = [key for key, value in message.items() if len(pack({key: value})) > WHOLE_MAX]
+    kept = {key: _begin_of(value) if key in long else value for key, value in message.items()}
+    return {**kept, "shortened": long}
+
+
+def _begin_of(value: object) -> str | None:
+    return f"{value[: WHOLE_MAX // 8]} ... ({len(value)} characters)" if isinstance(value, str) else None
 
 
 def unpack(data: bytes) -> Map:
@@ -23,21 +42,6 @@ def unpack(data: bytes) -> Map:
     if not isinstance(unpacked, dict):
         raise ValueError(f"a message is a map, not a {type(unpacked).__name__}")
     return unpacked
-
-
-def sendable(message: Mapping[str, object]) -> Map:
-    """The message with what no UTF-8 can carry, as models and terminals give it, replaced."""
-    return {key: _sendable(value) for key, value in message.items()}
-
-
-def _sendable(value: object) -> object:
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode("utf-8")
-    if isinstance(value, Mapping):
-        return {str(_sendable(key)): _sendable(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_sendable(item) for item in value]
-    return value
 
 
 def maps(value: object) -> list[Map]:

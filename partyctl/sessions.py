@@ -139,10 +139,14 @@ class Shelf:
         try:
             self._about.mkdir(mode=0o700, parents=True, exist_ok=True)
             with tempfile.NamedTemporaryFile(dir=self._about, prefix=".", delete=False) as file:
-                file.write(pack(_about_to(about)))
-                file.flush()
-                os.fsync(file.fileno())
-            Path(file.name).replace(path)
+                try:
+                    file.write(pack(_about_to(about)))
+                    file.flush()
+                    os.fsync(file.fileno())
+                    Path(file.name).replace(path)
+                except BaseException:
+                    Path(file.name).unlink(missing_ok=True)
+                    raise
             _sync(self._about)
         except OSError as error:
             why = error.strerror or str(error)

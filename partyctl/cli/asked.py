@@ -1,6 +1,7 @@
 """What the verbs that speak to an agent session have in common."""
 
 import json
+import sys
 from pathlib import Path
 
 import click
@@ -9,8 +10,9 @@ from partyctl.cli.options import chosen_party
 from partyctl.cli.output import emit, emit_json, emit_text, printable, say
 from partyctl.cli.stopping import until_signalled
 from partyctl.control import connect
+from partyctl.errors import ExitCode, RunFailed
 from partyctl.maps import Map
-from partyctl.sessions import NAME_RULE, Shelf, is_session_name
+from partyctl.sessions import NAME_RULE, Shelf, is_session_name, turn_view
 
 SCHEMA_VERSION = 1
 
@@ -56,6 +58,11 @@ json_option = click.option("--json", "as_json", is_flag=True, help="One JSON doc
 """The option --json, as the argument `as_json`."""
 
 
+def read_stdin() -> str:
+    """What stdin has; nothing in a process that was started without one."""
+    return "" if sys.stdin is None else sys.stdin.read()
+
+
 def given(party: str, order: Map) -> tuple[int, Map]:
     """Give an order; the exit code and the last word. A code other than 0 means that it was ended by a signal."""
     from partyctl.asking import ask
@@ -67,7 +74,24 @@ def given(party: str, order: Map) -> tuple[int, Map]:
         return 0
 
     with connect(party) as control:
-        return until_signalled(asked()), last
+        code = until_signalled(asked())
+    return code, _whole(party, last)
+
+
+def _whole(party: str, last: Map) -> Map:
+    """The last word with what no letter could carry: a turn that is over has it in its log.
+
+    Raises:
+        RunFailed: it is not recorded, or deleted meanwhile.
+    """
+    if not last.get("shortened") or last.get("event") != "ended":
+        return last
+    session, turn = str(last["session"]), str(last["turn"])
+    view = next((each for each in Shelf.of(party).look(session).turns if each.turn_id == turn), None)
+    if view is None or view.outcome is None:
+        raise RunFailed(f"the answer of turn {turn} is too long for a letter, and is not recorded", ExitCode.FAILED)
+    kept = {key: value for key, value in last.items() if key != "shortened"}
+    return {**kept, **turn_view(view, None).document()}
 
 
 def show_meanwhile(event: Map) -> None:

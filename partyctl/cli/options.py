@@ -25,8 +25,8 @@ class Seconds(click.FloatRange):
 
     name = "seconds"
 
-    def __init__(self) -> None:
-        super().__init__(min=0)
+    def __init__(self, *, above_zero: bool = False) -> None:
+        super().__init__(min=0, min_open=above_zero)
 
     def convert(self, value: float, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """See `click.ParamType.convert`."""

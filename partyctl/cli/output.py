@@ -33,13 +33,15 @@ def say(line: str) -> None:
 
 
 def emit(text: str) -> None:
-    """Data, on stdout.
+    """Data, on stdout. A character that its encoding does not have is spelled out.
 
     Raises:
         OutputError: it cannot be written, because a disk is full for example.
     """
+    encoding = _encoding()
     try:
-        click.echo(text, color=True)  # which is: as it is; without, escape sequences are taken out for a pipe
+        # In colour means as it is: without, escape sequences would be taken out of what goes to a pipe.
+        click.echo(text.encode(encoding, "backslashreplace").decode(encoding), color=True)
     except BrokenPipeError:
         raise  # the reader has had enough; click ends the command quietly
     except OSError as error:
@@ -67,7 +69,16 @@ def _discard_output() -> None:
 
 def emit_json(document: Mapping[str, object]) -> None:
     """One JSON document on stdout, and nothing else."""
-    emit(json.dumps(document, indent=2, ensure_ascii=False, default=str))
+    text = json.dumps(document, indent=2, ensure_ascii=False, default=str)
+    try:
+        text.encode(_encoding())
+    except UnicodeEncodeError:
+        text = json.dumps(document, indent=2, default=str)
+    emit(text)
+
+
+def _encoding() -> str:
+    return (sys.stdout.encoding if sys.stdout is not None else None) or "utf-8"
 
 
 def emit_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -5,20 +5,19 @@ with a provider unless --role names one; every other one continues it, whatever 
 party in between, with the settings it began with. PROMPT is read from stdin if it is `-` or left out.
 
 The answer goes to stdout, what happens meanwhile to stderr. --detach prints the turn's id once the turn is durable,
-and returns; its answer is shown by `partyctl sessions turns`. Without it Ctrl-C interrupts the turn; a `send` that is
-killed leaves it alone.
+and returns; its answer is shown by `partyctl sessions turns`. Without it Ctrl-C and SIGTERM interrupt the turn; a
+`send` that ends otherwise leaves it alone.
 
 Exit codes: 0; 1 the turn failed or was interrupted, or another one is under way; 2 there is no prompt; 3 the party is
 not running; 4 its host does not answer; 7 party.toml or the role is refused; 130 or 143 ended by a signal.
 """
 
-import sys
 from pathlib import Path
 
 import click
 
-from partyctl.cli.asked import given, session_argument, show_answer
-from partyctl.cli.options import chosen_party, party_options
+from partyctl.cli.asked import given, read_stdin, session_argument, show_answer
+from partyctl.cli.options import Seconds, chosen_party, party_options
 from partyctl.config import check_enforceable, load
 from partyctl.errors import ConfigError
 from partyctl.maps import Map
@@ -31,7 +30,7 @@ from partyctl.sessions import Shelf
 @click.option("--role", metavar="ROLE", help="The role of party.toml with whose settings the session begins.")
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Seconds(above_zero=True),
     help="Seconds within which the turn must be over, with all its retries.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
@@ -83,8 +82,7 @@ def begins_with(shelf: Shelf, session: str, role: str | None, file: Path | None)
 
 
 def _prompt(given: str | None) -> str:
-    text = sys.stdin.read() if given in (None, "-") else given
-    assert text is not None
+    text = read_stdin() if given is None or given == "-" else given
     if not text.strip():
         raise click.UsageError("There is nothing to ask: PROMPT is empty.")
     return text

@@ -7,12 +7,11 @@ the party is not running; 4 its host does not answer; 7 party.toml or the state 
 ended by a signal.
 """
 
-import sys
 from pathlib import Path
 
 import click
 
-from partyctl.cli.asked import json_option, session_argument, show_done, tell
+from partyctl.cli.asked import json_option, read_stdin, session_argument, show_done, tell
 from partyctl.cli.options import party_options
 
 
@@ -23,7 +22,7 @@ from partyctl.cli.options import party_options
 @party_options
 def command(session: str, text: str, as_json: bool, file: Path | None, party: str | None) -> int:
     """Steer a turn; see the module's text, which is the manual page."""
-    said = sys.stdin.read() if text == "-" else text
+    said = read_stdin() if text == "-" else text
     if not said.strip():
         raise click.UsageError("There is nothing to say: TEXT is empty.")
     last = tell(file, party, {"session": session, "do": "steer", "text": said})

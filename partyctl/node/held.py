@@ -138,11 +138,15 @@ class HeldSession:
         return self._session
 
     def status(self) -> Map:
-        """What `partyctl status` and `partyctl sessions` show of it."""
+        """What `partyctl status` and `partyctl sessions` show of it: of its last turn not what was asked and answered,
+        which may be long."""
         state = self.session.state
         last = self._turns[-1] if self._turns else None
         stands = standing(state, last, at=time.monotonic(), epoch=time.time(), is_held=True, cause=self._cause)
-        return document(self.about, state, stands, self._turns)
+        told = document(self.about, state, stands, self._turns)
+        if isinstance(turn := told["last_turn"], dict):
+            told["last_turn"] = {key: turn[key] for key in turn if key not in ("prompt", "answer", "structured", "why")}
+        return told
 
     @property
     def workers(self) -> list[Map]:

@@ -17,7 +17,7 @@ from collections.abc import Coroutine
 
 from partyctl.errors import HostError
 from partyctl.following import CONNECT_LIMIT
-from partyctl.maps import Map, pack, sendable, texts, unpack
+from partyctl.maps import Map, pack, shortened, texts, unpack
 from partyctl.node.code import CodeHost, Program
 from partyctl.node.job import Job, Order
 from partyctl.node.pool import CodeHosts
@@ -28,7 +28,7 @@ from partyctl_actors.journals import Archive, MemoryJournal, Record
 from partyctl_base.aio import AsyncChannel
 from partyctl_base.channel import Channel, ChannelClosed, Received
 from partyctl_base.ids import RandomIds
-from partyctl_broker.errors import BusError
+from partyctl_broker.errors import BusError, LetterRefused
 from partyctl_broker.peer import ZmqBus
 from partyctl_broker.port import Bus, Letter, Mailbox
 from partyctl_confinement.client import LauncherClient
@@ -266,10 +266,14 @@ class Node:
         self._spawn(self._happened(kind, subject, cause, fields))
 
     def _say(self, submitter: str, message: Map) -> None:
-        """Say something to a submitter; one that has left, or does not read, hears nothing."""
+        """Say something to a submitter, shortened if no letter carries it; one that has left, or does not read, hears
+        nothing."""
         if self._mailbox is not None:
             with contextlib.suppress(BusError):
-                self._mailbox.send(submitter, pack(sendable(message)))
+                try:
+                    self._mailbox.send(submitter, pack(message))
+                except LetterRefused:
+                    self._mailbox.send(submitter, pack(shortened(message)))
 
     def _refuse(self, submitter: str, why: str) -> None:
         assert self._mailbox is not None

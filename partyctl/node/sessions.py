@@ -13,6 +13,7 @@ The order of a law holds here as well: who a session is, is durable before its f
 """
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Sequence
 from typing import Protocol
@@ -22,6 +23,7 @@ from partyctl.maps import Map
 from partyctl.node.held import Happened, HeldSession, Tell, settings
 from partyctl.nodes import owner_of
 from partyctl.sessions import About, Shelf, is_session_name, read_state
+from partyctl_actors.errors import JournalError
 from partyctl_actors.participants import WorkerSource
 from partyctl_actors.participants.sessions import LoopGrounds
 from partyctl_actors.supervision.off_loop import off_loop
@@ -205,7 +207,13 @@ class NodeSessions:
             if about is None or await self._may_begin_anew(about, order):
                 about = await self._begun(name, order)
             held = HeldSession(about, self._shelf, self._tell, self._happened)
-            found = await self._opened(held)
+            try:
+                found = await self._opened(held)
+            except Exception:
+                if is_new:  # it was asked nothing, and may never be
+                    with contextlib.suppress(JournalError, NoSuchSession):
+                        await off_loop(lambda _: self._shelf.delete(name))
+                raise
             self._held[name] = held
         if is_new:
             self._happened("session_begun", name, "", {"role": about.role, "provider": about.provider})

@@ -1,8 +1,9 @@
 import io
+import json
 
 import pytest
 
-from partyctl.cli.output import columns, duration, emit_text, printable, size
+from partyctl.cli.output import columns, duration, emit, emit_json, emit_text, printable, size
 
 
 def test_columns_are_aligned_and_never_cut() -> None:
@@ -40,3 +41,13 @@ def test_durations_show_their_two_largest_parts(seconds: float | None, text: str
 
 def test_sizes_are_told_in_mebibytes() -> None:
     assert (size(20 * 1024 * 1024 + 104858), size(None)) == ("20.1 MiB", "-")
+
+
+def test_what_the_encoding_of_stdout_does_not_have_is_spelled_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    stdout = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
+    monkeypatch.setattr("sys.stdout", stdout)
+    emit("é\u6f22\udcff")
+    emit_json({"odd": "é\U0001f600\udcff"})
+    told, document = stdout.buffer.getvalue().decode("latin-1").split("\n", 1)  # type: ignore[attr-defined]
+    assert told == "é\\u6f22\\udcff"
+    assert json.loads(document) == {"odd": "é\U0001f600\udcff"}

@@ -1,0 +1,72 @@
+"""Agent sessions that are asked or answer what is long, odd or missing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from .conftest import Sessions, Steps
+
+LONG = 5_000_000
+"""Characters of an answer that no letter carries, whose ceiling are 4 MiB."""
+
+
+def said(answer: str) -> Steps:
+    return [{"say": answer}]
+
+
+def test_an_answer_that_no_letter_carries_is_given_all_the_same(sessions: Sessions) -> None:
+    sessions.begin(up=False)
+    answers = "y" * LONG, "z" * LONG, "short"
+    turns = "".join(f"[[turn]]\nsteps = [{{ say = '{answer}' }}]\n" for answer in answers)
+    (sessions.party.root / "long.toml").write_text(turns)
+    config = sessions.party.root / "party.toml"
+    config.write_text(config.read_text().replace("script = []", 'script = "long.toml"'))
+    sessions.party.up()
+    assert sessions.send("a").stdout == "y" * LONG + "\n"
+    document = sessions.ask("b")
+    assert (document["answer"], document["state"], "shortened" in document) == ("z" * LONG, "answered", False)
+    [session] = sessions.party.status()["sessions"]
+    last = session["last_turn"]
+    assert (session["state"], last["state"], "answer" in last) == ("idle", "answered", False)
+    assert sessions.standing("s")["last_turn"]["answer"] == "z" * LONG
+    assert sessions.ask("c")["answer"] == "short"
+
+
+def test_a_prompt_in_no_encoding_is_asked_and_shown(sessions: Sessions) -> None:
+    sessions.begin(said("so"))
+    assert sessions.send("a\udcffb").stdout == "so\n"
+    assert [answer for _, _, answer in sessions.turns()] == ["so"]
+    assert "so" in sessions.party.run("sessions", "turns", "s").stdout
+
+
+@pytest.mark.parametrize("timeout", ["inf", "nan", "0", "-1", "1e999"])
+def test_a_time_that_is_no_time_is_wrong_usage(sessions: Sessions, timeout: str) -> None:
+    sessions.begin(said("so"), up=False)
+    done = sessions.send("a", "--timeout", timeout)
+    assert (done.returncode, "Invalid value for '--timeout'" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("verb", ["send", "steer"])
+def test_a_process_without_stdin_has_nothing_to_say(sessions: Sessions, verb: str) -> None:
+    sessions.begin(said("so"), up=False)
+    closed = ["/bin/sh", "-c", 'exec "$0" -m partyctl "$@" <&-', sys.executable, verb, "s", "-"]
+    done = subprocess.run(
+        closed, env=sessions.party.environment, cwd=sessions.party.root, capture_output=True, text=True
+    )
+    assert (done.returncode, "There is nothing to" in done.stderr) == (2, True), done.stderr
+
+
+def test_a_session_whose_plugin_does_not_load_is_none(sessions: Sessions) -> None:
+    sessions.begin(said("so"))
+    config = sessions.party.root / "party.toml"
+    config.write_text(config.read_text().replace('provider = "scripted"', 'provider = "raises"'))
+    done = sessions.send("a")
+    assert (done.returncode, "could not be loaded" in done.stderr) == (1, True)
+    listed = json.loads(sessions.party.run("sessions", "list", "--json").stdout)
+    assert listed["sessions"] == []
+    config.write_text(config.read_text().replace('provider = "raises"', 'provider = "scripted"'))
+    assert sessions.ask("a")["answer"] == "so"
