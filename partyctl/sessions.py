@@ -280,6 +280,16 @@ def turn_view(row: TurnRow, under_way: str | None) -> TurnView:
     return TurnView(row.turn_id, "under way" if row.turn_id == under_way else "lost", prompt)
 
 
+def lost_turns(turns: Sequence[TurnView]) -> list[str]:
+    """The ids of turns, oldest first, that were lost in flight and have not been asked anew since."""
+    asked_after = [{later.prompt for later in turns[number:]} for number in range(1, len(turns) + 1)]
+    return [
+        each.turn_id
+        for each, prompts in zip(turns, asked_after, strict=True)
+        if each.state == "lost" and each.prompt not in prompts
+    ]
+
+
 def finished_view(prompt: str, turn: Turn, rules: Sequence[str] = ()) -> TurnView:
     """A turn that came to its result, after these rules were applied to it."""
     result, tokens = turn.result, turn.result.usage.tokens

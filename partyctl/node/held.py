@@ -15,7 +15,7 @@ from partyctl.casting import agent_from
 from partyctl.errors import exit_code, told
 from partyctl.happenings import happening
 from partyctl.maps import Map
-from partyctl.sessions import About, Shelf, TurnView, document, finished_view, standing, turn_view
+from partyctl.sessions import About, Shelf, TurnView, document, finished_view, lost_turns, standing, turn_view
 from partyctl_actors.errors import JournalError
 from partyctl_actors.participants.sessions import HiredParts, begin_hired, hired_plan
 from partyctl_actors.supervision.agent_session import AgentSession
@@ -268,8 +268,8 @@ class HeldSession:
 
     @property
     def lost(self) -> list[str]:
-        """The turns whose outcome nobody knows, oldest first."""
-        return [each.turn_id for each in self._turns if each.state == "lost"]
+        """See `lost_turns`."""
+        return lost_turns(self._turns)
 
     async def close(self, limit: float) -> None:
         """The party goes down: end the turn, let the worker go. The session goes on another time."""

@@ -17,6 +17,7 @@ from partyctl.sessions import (
     document,
     finished_view,
     is_session_name,
+    lost_turns,
     read_state,
     standing,
     turn_view,
@@ -209,6 +210,14 @@ class TestStandings:
         assert "t was lost in flight" in standing(IDLE, lost, **NOW, is_held=True).why
         replaced = TurnView("t", "answered", "p", continuity="replaced")
         assert standing(IDLE, replaced, **NOW, is_held=True).word == "degraded"
+
+
+def test_a_lost_turn_is_named_until_it_is_asked_anew() -> None:
+    asked = [("t1", "lost", "fix a"), ("t2", "lost", "fix b"), ("t3", "answered", "fix a"), ("t4", "lost", "fix c")]
+    turns = [TurnView(*each) for each in asked]
+    assert lost_turns(turns) == ["t2", "t4"]
+    assert lost_turns([*turns, TurnView("t5", "lost", "fix c")]) == ["t2", "t5"]
+    assert lost_turns([]) == []
 
 
 def test_a_session_is_one_document() -> None:
