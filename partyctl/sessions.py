@@ -20,6 +20,7 @@ from partyctl.logbook import timestamp
 from partyctl.maps import Map
 from partyctl_actors.errors import JournalError
 from partyctl_actors.journals import refusals
+from partyctl_actors.journals.seals import seal
 from partyctl_actors.supervision.policy_events import Phase
 from partyctl_actors.supervision.policy_state import SessionState, from_plain
 from partyctl_actors.supervision.turn_log import TurnLogs
@@ -30,7 +31,7 @@ from partyctl_plugins.contract import ProviderProfile, Turn
 from partyctl_plugins.errors import RecordError
 
 NAME_RULE: Final = "Use at most 64 letters, digits and . _ -, with no dot first"
-ABOUT_VERSION: Final = 1
+ABOUT_VERSION: Final = 2
 
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
 _PROFILE = codec(ProviderProfile)
@@ -109,7 +110,10 @@ class Shelf:
             return None
         except (OSError, RecordError, Mismatch, LookupError, TypeError, ValueError) as error:
             raise JournalError(
-                "What is known of an agent session cannot be read", where=str(path), why=str(error)
+                "What is known of an agent session cannot be read",
+                where=str(path),
+                why=str(error),
+                fix="Restore the file from a copy, or delete the session and begin it anew",
             ) from error
 
     def check(self, name: str) -> None:
@@ -193,12 +197,17 @@ def _sync(directory: Path) -> None:
 def _about_to(about: About) -> Map:
     profile = None if about.profile is None else _PROFILE.encode(about.profile)
     kept: Map = {"version": ABOUT_VERSION, "name": about.name, "role": about.role, "agent": dict(about.agent)}
-    return kept | {"idle_release_after": about.idle_release_after, "begun": about.begun, "profile": profile}
+    kept |= {"idle_release_after": about.idle_release_after, "begun": about.begun, "profile": profile}
+    return kept | {"seal": seal(data=pack(kept))}
 
 
 def _about_from(kept: object) -> About:
-    if not isinstance(kept, dict) or kept.get("version") != ABOUT_VERSION:
-        raise ValueError("it is of another version of partyctl")
+    if not isinstance(kept, dict):
+        raise TypeError("it is none of ours")
+    if kept.get("version") != ABOUT_VERSION:
+        raise ValueError(f"its version is {kept.get('version')!r}, and this partyctl reads {ABOUT_VERSION}")
+    if kept.pop("seal") != seal(data=pack(kept)):
+        raise ValueError("it does not have the checksum it was written with")
     idle, profile = kept["idle_release_after"], kept["profile"]
     about = About(str(kept["name"]), str(kept["role"]), dict(kept["agent"]), idle, float(kept["begun"]))
     with contextlib.suppress(Mismatch):  # of another version: a worker will say it again

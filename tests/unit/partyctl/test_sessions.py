@@ -80,6 +80,25 @@ def test_a_file_that_is_none_of_ours_is_refused_by_name(shelf: Shelf, data: byte
         shelf.load("essay")
 
 
+@pytest.mark.parametrize(
+    ("written", "read", "why"),
+    [
+        (b"Writer", b"Wroter", "does not have the checksum"),
+        (b"scripted", b"scripteD", "does not have the checksum"),
+        (b"version\x02", b"version\x01", "its version is 1, and this partyctl reads 2"),
+        (b"version\x02", b"version\x63", "its version is 99"),
+    ],
+)
+def test_who_a_session_is_changed_on_the_disk_is_refused_by_file(
+    shelf: Shelf, written: bytes, read: bytes, why: str
+) -> None:
+    shelf.save(ABOUT)
+    [file] = (shelf.directory / "about").iterdir()
+    file.write_bytes(file.read_bytes().replace(written, read))
+    with pytest.raises(JournalError, match=rf"{file}\): .*{why}.*Restore the file from a copy, or delete the session"):
+        shelf.load("essay")
+
+
 def test_a_session_is_deleted_damaged_or_not_and_no_other(shelf: Shelf) -> None:
     with pytest.raises(NoSuchSession):
         shelf.delete("essay")
