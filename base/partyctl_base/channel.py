@@ -160,7 +160,10 @@ class Channel:
     def check_size(self, data: bytes) -> None:
         """Raise ChannelFault if `data` is over the ceiling: the sender checks, so nothing vanishes at the receiver."""
         if len(data) > self._max:
-            raise ChannelFault(f"a message of {len(data)} bytes is over the channel's ceiling of {self._max} bytes")
+            raise ChannelFault(
+                f"a message of {len(data)} bytes is over the channel's ceiling of {self._max} bytes",
+                fix="Put it into a file, and send the file's name",
+            )
 
     def send(self, data: bytes, fds: Sequence[int] = (), *, timeout: float | None = None) -> None:
         """Send one message, waiting for room in the socket for at most `timeout` seconds.

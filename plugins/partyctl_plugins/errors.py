@@ -31,6 +31,7 @@ from enum import StrEnum
 from typing import ClassVar
 
 from partyctl_base.errors import PartyError, Whose
+from partyctl_plugins.checks import is_finite, shown
 
 
 class FailureKind(StrEnum):
@@ -143,7 +144,11 @@ class TurnFailedError(AgentSessionError):
         message: what happened, for a person.
         kind: how it failed; decides what the session does next.
         detail: the provider's own words, as much of them as helps.
-        resets_at: when a usage limit ends, in seconds since the epoch, if the provider said so.
+        resets_at: when a usage limit ends, in seconds since the epoch, if the provider said so; no time is None.
+
+    Raises:
+        TypeError: `resets_at` is no number.
+        ValueError: `kind` is none.
     """
 
     whose = "provider"
@@ -166,7 +171,7 @@ class TurnFailedError(AgentSessionError):
         super().__init__(message, where=where, why=why, fix=fix)
         self.kind = FailureKind(kind)
         self.detail = detail
-        self.resets_at = resets_at
+        self.resets_at = _time(resets_at)
 
 
 class CliExitError(TurnFailedError):
@@ -312,6 +317,14 @@ class RecordError(AgentSessionError):
     """A record on a worker's channel is not one of ours."""
 
     whose = "worker"
+
+
+def _time(at: object) -> float | None:
+    if at is None:
+        return None
+    if isinstance(at, bool) or not isinstance(at, int | float):
+        raise TypeError(f"resets_at must be seconds since the epoch, not {shown(at)}")
+    return float(at) if is_finite(at) else None
 
 
 def _ending(returncode: int | None) -> str:

@@ -1,5 +1,7 @@
 """The error tree: what each error says and whose doing it is."""
 
+import math
+
 import pytest
 
 from partyctl_base.errors import PartyError
@@ -35,6 +37,17 @@ def test_the_tree_drawn_at_the_head_of_the_module_is_the_tree_there_is() -> None
 def test_a_failed_turn_carries_kind_detail_and_reset_time() -> None:
     error = TurnFailedError("no", kind=FailureKind.USAGE_LIMIT, detail="429", resets_at=12.5)
     assert (error.kind, error.detail, error.resets_at) == (FailureKind.USAGE_LIMIT, "429", 12.5)
+
+
+@pytest.mark.parametrize("at", [math.nan, math.inf, 10**400])
+def test_a_reset_time_that_is_no_time_is_none_that_was_said(at: float) -> None:
+    assert TurnFailedError("no", kind=FailureKind.USAGE_LIMIT, resets_at=at).resets_at is None
+
+
+@pytest.mark.parametrize("at", ["soon", True])
+def test_a_reset_time_that_is_no_number_is_refused(at: float) -> None:
+    with pytest.raises(TypeError, match="resets_at"):
+        TurnFailedError("no", resets_at=at)
 
 
 def test_a_failed_turn_is_of_kind_other_unless_told() -> None:
