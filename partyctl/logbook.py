@@ -42,12 +42,22 @@ _PARTY_EVENTS = ("starting", "ready", "draining", "stopped", "gave_up")
 _LAST_EVENTS = 10_000
 """How far back the end of a party is looked for; after it only the ends of its runs are told."""
 
+_FIRST, _LAST = -62135596800.0, 253402300799.0
+"""The first and the last second of the years that can be told, since 1970."""
+
 Now = Callable[[], float]
 
 
 def timestamp(seconds: float) -> str:
-    """Seconds since the epoch as RFC 3339 in UTC, always with milliseconds, so that texts sort as times do."""
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    """Seconds since the epoch as RFC 3339 in UTC, always with milliseconds, so that texts sort as times do.
+
+    A time beyond the years 1 to 9999, as of a provider that counts milliseconds, is told as the last one within.
+    """
+    return (
+        datetime.fromtimestamp(min(max(seconds, _FIRST), _LAST), UTC)
+        .isoformat(timespec="milliseconds")
+        .replace("+00:00", "Z")
+    )
 
 
 def logs_reader(party: str) -> Reader:

@@ -132,6 +132,7 @@ class Database:
         self._lock_file = file.with_suffix(".lock")
         self._locks: ByteLocks | None = None
         self._logged = 0
+        self._opened: tuple[int, int] | None = None
 
     def unkept(self, error: Exception) -> JournalError:
         """What a write raises of which it is not known whether it was done."""
@@ -200,8 +201,9 @@ class Database:
 
         Raises:
             Undone: nothing of it was written.
-            JournalError: whether it was written is not known, or the file cannot be used.
+            JournalError: whether it was written is not known, or the file cannot be used, or was removed meanwhile.
         """
+        self._see_that_it_is_there()
         with self.exclusive():
             try:
                 connection = self._open()
@@ -266,10 +268,17 @@ class Database:
             try:
                 connection = self._connection = self._connected()
                 self._prepare(connection)
+                self._opened = _identity(self.file)
             except Exception as error:
                 self.abandon()
                 raise self._unopened(error) from error
         return self._connection
+
+    def _see_that_it_is_there(self) -> None:
+        """SQLite goes on with a file that was removed or replaced, and whatever it writes there nobody finds."""
+        if self._connection is not None and _identity(self.file) != self._opened:
+            self.close()
+            raise refusals.gone(self.file)
 
     def _connected(self) -> Connection:
         try:
@@ -380,6 +389,14 @@ class Database:
 
 def _beside(file: Path, suffix: str) -> Path:
     return file.with_name(file.name + suffix)
+
+
+def _identity(file: Path) -> tuple[int, int] | None:
+    try:
+        status = file.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _size(file: Path) -> int:

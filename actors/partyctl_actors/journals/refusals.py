@@ -129,6 +129,15 @@ def lost(file: Path, why: str, beside: Sequence[Path]) -> JournalError:
     )
 
 
+def gone(file: Path) -> JournalError:
+    """A database was taken away from whoever has it open."""
+    return JournalError(
+        "Nothing can be recorded, because the file was removed or replaced while it was in use",
+        where=str(file),
+        fix="Bring the file back, or begin anew; whatever has it open, a party for example, is to be started again",
+    )
+
+
 def foreign(place: str, why: str) -> JournalError:
     """A file in our place is not ours."""
     return JournalError("This file is no record of ours", where=place, why=why, fix="Keep records in another directory")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 
@@ -70,3 +71,20 @@ def test_a_session_whose_plugin_does_not_load_is_none(sessions: Sessions) -> Non
     assert listed["sessions"] == []
     config.write_text(config.read_text().replace('provider = "raises"', 'provider = "scripted"'))
     assert sessions.ask("a")["answer"] == "so"
+
+
+def test_a_limit_that_ends_in_milliseconds_is_told(sessions: Sessions) -> None:
+    sessions.begin([{"fail": {"kind": "usage_limit", "resets_at": 1.9e12}}])
+    assert sessions.send("a").returncode == 1
+    assert (sessions.standing("s")["state"], sessions.party.status()["sessions"][0]["state"]) == ("limited", "limited")
+
+
+def test_the_state_directory_is_removed_while_the_party_is_up(sessions: Sessions) -> None:
+    sessions.begin(said("one"), said("two"))
+    assert sessions.ask("a")["answer"] == "one"
+    shutil.rmtree(sessions.party.root / "state" / "partyctl" / "default" / "sessions")
+    done = sessions.send("b", "--role", "Helper")
+    assert (done.returncode, "removed or replaced while it was in use" in done.stderr) == (1, True)
+    assert sessions.party.run("down").returncode == 0
+    sessions.party.up()
+    assert sessions.ask("b")["answer"] == "two"

@@ -75,6 +75,15 @@ def test_times_sort_as_texts() -> None:
     assert [timestamp(second) for second in times] == sorted(timestamp(second) for second in times)
 
 
+@pytest.mark.parametrize("seconds", [1.8e12, 1e18, float("inf")])
+def test_a_time_after_the_last_year_is_told_as_its_end(seconds: float) -> None:
+    assert timestamp(seconds) == "9999-12-31T23:59:59.000Z"
+
+
+def test_a_time_before_the_first_year_is_told_as_its_begin() -> None:
+    assert timestamp(-1e18) == "0001-01-01T00:00:00.000Z"
+
+
 def test_no_secret_gets_into_a_file(logs: Logs, state: Path) -> None:
     logs.line("w", "Authorization: Bearer abcdef123456")
     logs.restarted("w", "exited: token=abcdef123456", 1)

@@ -451,3 +451,20 @@ def test_without_syncs_the_disk_would_have_lost_it(tmp_path: Path, disk: SyncedD
     logs.open("s").intend("t1", {})
     assert crashed(disk, tmp_path / "after", None).intents == {}
     logs.close()
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_a_log_that_is_removed_while_it_is_open_takes_no_turn(logs: TurnLogs, is_replaced: bool) -> None:
+    log = logs.open("s")
+    log.intend("t1", {"prompt": "a"})
+    file = the_file(logs)
+    copy = file.read_bytes()
+    for each in logs.path.glob(f"{file.stem}*"):
+        each.unlink()
+    if is_replaced:
+        file.touch(0o600)  # so that the copy gets another inode than the one that is open
+        other = file.with_suffix(".copy")
+        other.write_bytes(copy)
+        other.replace(file)
+    with pytest.raises(JournalError, match="was removed or replaced while it was in use"):
+        log.outcome("t1", {"text": "b"})
