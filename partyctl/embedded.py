@@ -79,7 +79,7 @@ class PrivateHost:
             self._directory = _make_directory()
             self._process = _spawn(theirs.fileno(), self._directory)
         except OSError as error:
-            raise _not_started(error.strerror or str(error)) from error
+            raise _not_started(str(error)) from error
         finally:
             theirs.close()
         try:

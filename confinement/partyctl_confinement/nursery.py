@@ -145,7 +145,10 @@ class Nursery:
             self.close_output(worker)
             worker.client = None  # who asked for it was refused, and hears of no end
             self.kill(worker, "killed")
-            raise SpawnRefused("the worker's spawn record cannot be written", why=error.strerror or "") from error
+            where = os.path.dirname(error.filename or "")  # it may have been removed under a party that runs
+            raise SpawnRefused(
+                "the worker's spawn record cannot be written", where=where, why=error.strerror or ""
+            ) from error
         with contextlib.suppress(OSError):  # killed by somebody in between: its exit notice comes
             born.begin()
         return worker, born.end

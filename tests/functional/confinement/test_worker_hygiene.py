@@ -208,7 +208,7 @@ def test_a_worker_whose_record_cannot_be_written_never_comes_to_its_main(launche
 
     async def play():
         async with connect(launcher) as client:
-            with pytest.raises(SpawnRefused, match=r"spawn record cannot be written.*Not a directory"):
+            with pytest.raises(SpawnRefused, match=r"spawn record cannot be written \(/.*\): Not a directory"):
                 await client.spawn(name="unrecorded", main="worker_mains:marks_its_main")
 
     asyncio.run(asyncio.wait_for(play(), 30))
