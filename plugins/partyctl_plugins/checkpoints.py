@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+from zlib import crc32
 
 from partyctl_plugins.checks import check_filled, check_instance
 from partyctl_plugins.claims import Claim, ClaimedElsewhere
@@ -79,6 +80,8 @@ class _Kept:
     version: int
     key: str
     checkpoint: Checkpoint
+    crc: int | None = None
+    """A CRC-32 of the rest; files that were written before there was one have none."""
 
 
 _KEPT = codec(_Kept)
@@ -153,7 +156,7 @@ class FileCheckpointStore:
         """
         path = self.path(key)
         try:
-            data = pack(_KEPT.encode(_Kept(VERSION, key, checkpoint)))
+            data = _encoded(_Kept(VERSION, key, checkpoint))
         except (Mismatch, RecordError) as error:
             raise CheckpointError("a checkpoint cannot be written down", where=str(path), why=str(error)) from error
         try:
@@ -210,9 +213,21 @@ class FileCheckpointStore:
                 os.close(fd)
 
 
+def _encoded(kept: _Kept) -> bytes:
+    encoded = _KEPT.encode(kept)
+    assert isinstance(encoded, dict)
+    return pack({**encoded, "crc": _crc(encoded)})
+
+
+def _crc(kept: object) -> int:
+    assert isinstance(kept, dict)
+    return crc32(pack({name: value for name, value in kept.items() if name != "crc"}))
+
+
 def _decoded(data: bytes, key: str, path: Path) -> Checkpoint:
     try:
-        kept = _KEPT.decode(unpack(data))
+        value = unpack(data)
+        kept = _KEPT.decode(value)
     except (Mismatch, RecordError) as error:
         why = error.describe() if isinstance(error, Mismatch) else str(error)
         raise CheckpointError(
@@ -227,6 +242,13 @@ def _decoded(data: bytes, key: str, path: Path) -> Checkpoint:
             f"a checkpoint is of version {kept.version}, and this is version {VERSION}",
             where=str(path),
             fix="Use the version of partyctl that wrote it, or move the file away",
+        )
+    if kept.crc is not None and kept.crc != _crc(value):
+        raise CheckpointError(
+            "a checkpoint is damaged",
+            where=str(path),
+            why="it does not have the checksum it was written with",
+            fix="Restore the file, or move it away: the session then starts a fresh conversation",
         )
     if kept.key != key:
         raise CheckpointError(f"a checkpoint belongs to {kept.key!r}, not to {key!r}", where=str(path))

@@ -1,5 +1,6 @@
 """Checkpoints on the disk: whole or not there, for their owner alone, and never a stranger's."""
 
+import contextlib
 import os
 import stat
 import subprocess
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from partyctl_plugins.checkpoints import Checkpoint, FileCheckpointStore, InMemoryCheckpointStore
+from partyctl_plugins.codec import pack
 from partyctl_plugins.errors import CheckpointError
 from partyctl_plugins.usage import ProviderUsage, TokenUsage
 
@@ -72,6 +74,32 @@ class TestOnDisk:
         os.replace(store.path("mine"), store.path("yours"))
         with pytest.raises(CheckpointError, match="belongs to 'mine'"):
             store.load("yours")
+
+    def test_what_changed_on_the_disk_is_refused_by_name(self, tmp_path: Path) -> None:
+        store = FileCheckpointStore(tmp_path)
+        store.save("k", USED)
+        path = store.path("k")
+        path.write_bytes(path.read_bytes().replace(b"conv-1", b"conv-2"))
+        with pytest.raises(CheckpointError, match=rf"damaged \({path}\): .*checksum.*move it away"):
+            store.load("k")
+
+    @given(where=st.integers(min_value=0), bit=st.integers(0, 7))
+    def test_no_flipped_bit_gives_another_checkpoint(
+        self, tmp_path_factory: pytest.TempPathFactory, where: int, bit: int
+    ) -> None:
+        store = FileCheckpointStore(tmp_path_factory.getbasetemp() / "flipped")
+        store.save("k", USED)
+        path = store.path("k")
+        data = bytearray(path.read_bytes())
+        data[where % len(data)] ^= 1 << bit
+        path.write_bytes(data)
+        with contextlib.suppress(CheckpointError):
+            assert store.load("k") == USED
+
+    def test_one_that_was_written_before_there_were_checksums_is_read(self, tmp_path: Path) -> None:
+        store = FileCheckpointStore(tmp_path)
+        store.path("k").write_bytes(pack({"version": 1, "key": "k", "checkpoint": {"conversation_id": "conv-1"}}))
+        assert store.load("k") == Checkpoint("conv-1")
 
     def test_a_later_version_is_refused(self, tmp_path: Path) -> None:
         store = FileCheckpointStore(tmp_path)
