@@ -169,6 +169,9 @@ class _JsonlRecord:
         if self._fd is None or self._broken:
             raise refusals.closed(self._run_id)
         try:
+            if not os.fstat(self._fd).st_nlink:
+                self._broken = True
+                raise refusals.gone(self._file)
             line = lines.decision_line(decision, self._last)
             _write(self._fd, line)
             os.fdatasync(self._fd)

@@ -182,3 +182,15 @@ def test_what_belongs_to_a_record_is_deleted_first_while_nobody_can_open_it(make
         make().delete("run-1", before)
     assert found == ["run-1"]
     make().delete("run-1")
+
+
+@pytest.mark.parametrize("make", ["jsonl", "sqlite"], indirect=True)
+def test_a_record_that_is_removed_while_it_is_open_takes_nothing_more(make: Make, tmp_path: Path) -> None:
+    record = make().open("run-1", "p")
+    record.append(FIRST)
+    for directory in ("j", "s"):
+        for file in (tmp_path / directory).glob("*"):
+            file.unlink()
+    with pytest.raises(JournalError, match="was removed or replaced while it was in use"):
+        record.append(SECOND)
+    record.close()
