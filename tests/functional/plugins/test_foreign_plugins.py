@@ -271,7 +271,7 @@ class TestOpeningAndClosing:
         [
             (GOOD.replace("return Conversation()", "raise SystemExit"), "SystemExit"),
             (GOOD.replace("return Conversation()", "return None"), "AttributeError"),
-            (GOOD.replace('conversation_id = "conv-1"', "conversation_id = 3"), "conversation_id: text expected"),
+            (GOOD.replace('conversation_id = "conv-1"', "conversation_id = 3"), "conversation_id must be text or None, not 3"),
         ],
     )
     def test_a_broken_open_is_reported(self, forked: Any, write: Write, source: str, said: str) -> None:
