@@ -24,7 +24,8 @@ class Settings:
         records: the directory of spawn records; None: none are kept.
         max_workers: how many workers may be alive at once; None: the launcher's own bound, 1024.
         forward_output: whether the host is sent what workers print: {"t": "output", "id", "name", "labels", "data"},
-            and {"t": "dropped", "id", "bytes"} for what it did not read in time.
+            {"t": "dropped", "id", "bytes"} for what it did not read in time, and of each that ended badly, and that
+            nobody wanted to end, {"t": "died", "id", "name", "labels", "pid", "status", "signal", "limit", "evidence"}.
         unattached_max: seconds the worker of an agent session waits for another client when its own has died; None:
             the launcher's own limit, 10.
     """

@@ -1,4 +1,4 @@
-"""What workers print, on its way to a host that may not read: in bounded pieces, in bounded memory. Pure.
+"""What workers print, and how they died, on its way to a host that may not read: in bounded memory. Pure.
 
 A worker that floods loses its own output, not that of others: each has a share of the room. What is lost is counted,
 and the count takes its place in the order of the pieces.
@@ -51,6 +51,10 @@ class Backlog:
                 self._count(worker_id, len(piece))
             elif lost:
                 del self._dropped[worker_id]
+
+    def died(self, worker_id: str, message: bytes) -> None:
+        """Keep how a worker died, behind what it printed; nothing of it if there is no room."""
+        self._keep(worker_id, [message])
 
     def take(self) -> bytes | None:
         """The next message; None if none waits."""

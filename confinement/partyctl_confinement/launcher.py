@@ -67,7 +67,7 @@ class Launcher:
         host: a pidfd of the host.
         nursery: the children.
         max_workers: how many may be alive or waiting for their turn.
-        output: what workers printed, on its way to the host; None: the host does not want it.
+        output: what workers printed, and how they died, on its way to the host; None: the host does not want it.
         unattached_max: seconds that the worker of an agent session may be without a client.
     """
 
@@ -376,6 +376,9 @@ class Launcher:
         for worker in self._nursery.collect():
             self._forget_output(worker)
             self._kept.ended(worker)
+            if self._output is not None and worker.wait_status and worker.cause == "exit":
+                about = (worker.id, worker.request.name, worker.request.labels, worker.pid)
+                self._output.died(worker.id, messages.died(*about, worker.wait_status, worker.hit))
             if isinstance(worker.client, Peer):
                 self._tell_end(worker.client, worker)
 

@@ -90,10 +90,22 @@ def exited(worker_id: str, pid: int, wait_status: int, stderr: bytes, cause: str
         cause: why it died; see `client.ExitNotice`.
         hit: the limit that ended it.
     """
+    about = {"t": "exited", "id": worker_id, "pid": pid}
+    return _pack({**about, **_ending(wait_status, hit), "stderr": stderr, "cause": cause})
+
+
+def died(
+    worker_id: str, name: str, labels: Mapping[str, str], pid: int, wait_status: int, hit: Hit = NOTHING_HIT
+) -> bytes:
+    """A worker has ended badly, and nobody here wanted it; see `exited`."""
+    about = {"t": "died", "id": worker_id, "name": name, "labels": dict(labels), "pid": pid}
+    return _pack({**about, **_ending(wait_status, hit)})
+
+
+def _ending(wait_status: int, hit: Hit) -> Mapping[str, object]:
     status = wait_status >> 8 & 0xFF if wait_status & 0x7F == 0 else None
-    signal = wait_status & 0x7F or None
-    notice = {"t": "exited", "id": worker_id, "pid": pid, "status": status, "signal": signal}
-    return _pack({**notice, "stderr": stderr, "cause": cause, "limit": hit.limit or None, "evidence": hit.evidence})
+    told = {"status": status, "signal": wait_status & 0x7F or None}
+    return {**told, "limit": hit.limit or None, "evidence": hit.evidence}
 
 
 def output(worker_id: str, name: str, labels: Mapping[str, str], data: bytes) -> bytes:

@@ -3,14 +3,16 @@
 Kinds of events: starting, ready, draining, stopped, gave_up (of the party or a part); restarted (of a part);
 run_started, run_ended, run_failed; session_begun, session_taken_up, session_not_taken_up, session_released,
 session_deleted, recovery (what the recovery rules decided in a session, with the rule and its counters),
-turn_not_recorded (its answer was given, and would be lost with its node); listening, not_listening;
-key_added, key_revoked; noticed (by the broker: somebody was cut off, descriptors run short).
+turn_not_recorded (its answer was given, and would be lost with its node); worker_died (it ended badly, and nobody
+wanted it); listening, not_listening; key_added, key_revoked; noticed (by the broker: somebody was cut off, descriptors
+run short).
 """
 
 from typing import Protocol
 
 from partyctl.logbook import EVENTS, LOGS, Events, Logs, Stream
 from partyctl.maps import Map
+from partyctl_confinement.client import ExitNotice
 
 
 class Witness(Protocol):
@@ -36,6 +38,22 @@ class Nobody:
 
 
 NOBODY = Nobody()
+
+
+def worker_death(message: Map) -> tuple[str, str, Map]:
+    """A worker's death in the launcher's words: the run or session it befell, how the worker ended, and who it was."""
+    known = message["labels"]
+    labels = known if isinstance(known, dict) else {}
+    status, signal = (None if message[name] is None else int(str(message[name])) for name in ("status", "signal"))
+    pid, limit = int(str(message["pid"])), message["limit"]
+    notice = ExitNotice(
+        pid, status, signal, b"", "exit", None if limit is None else str(limit), str(message["evidence"])
+    )
+    about: Map = {"worker": str(message["name"]), "pid": pid}
+    about |= {name: str(labels[name]) for name in ("role", "provider") if labels.get(name)}
+    subject = labels.get("run") or labels.get("session") or message["name"]
+    return str(subject), notice.describe(), about
+
 
 _STREAMS_MAX = 1024
 """Workers whose unfinished lines are kept; the launcher runs at most as many at once."""

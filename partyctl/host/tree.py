@@ -22,7 +22,7 @@ from typing import Protocol
 from partyctl.errors import HostError
 from partyctl.host.budget import Death, Deaths, GiveUp, RestartPolicy
 from partyctl.host.children import Child
-from partyctl.host.chronicle import NOBODY, Witness
+from partyctl.host.chronicle import NOBODY, Witness, worker_death
 from partyctl.host.listening import Listening
 from partyctl.host.principals import Principals
 from partyctl.maps import Map, texts, unpack
@@ -284,6 +284,9 @@ class Tree:
             self._last_words[child.name] = str(message["why"])
         elif kind in ("output", "dropped"):
             self._witness.printed(message)
+        elif kind == "died":
+            subject, cause, about = worker_death(message)
+            self._witness.happened("worker_died", subject, cause, **about)
         else:
             child.answered(message)
 

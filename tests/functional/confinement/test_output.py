@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import os
+import signal
 import time
 
 import msgpack
@@ -57,6 +59,37 @@ def test_the_host_hears_what_a_worker_prints_and_who_it_is(forwarding, connect) 
             assert (first["name"], first["labels"]) == ("Writer", {"role": "Writer"})
 
     _play(play())
+
+
+def test_the_host_hears_behind_its_output_how_a_worker_died_that_nobody_wanted_to_end(forwarding, connect) -> None:
+    async def play():
+        listener = Listener(forwarding)
+        async with connect(forwarding) as client:
+            for name, main in (
+                ("Killed", "talks"),
+                ("Wanted", "talks"),
+                ("Left", "talks"),
+                ("Bad", "leaves_by_system_exit"),
+            ):
+                hired = await client.spawn(name=name, main=f"worker_mains:{main}", labels={"run": "run-1"})
+                if name == "Killed":
+                    os.kill(hired.pid, signal.SIGKILL)
+                elif name == "Wanted":
+                    await hired.kill()
+                hired.channel.close()
+                await hired.exited()
+            await asyncio.to_thread(listener.listen, lambda heard: heard[-1:] and heard[-1].get("name") == "Bad")
+            await asyncio.to_thread(listener.listen, lambda heard: heard[-1]["t"] == "died")
+            return listener.heard
+
+    heard = _play(play())
+    deaths = [each for each in heard if each["t"] == "died"]
+    assert [(each["name"], each["status"], each["signal"]) for each in deaths] == [
+        ("Killed", None, 9),
+        ("Bad", 5, None),
+    ]
+    assert deaths[0]["labels"] == {"run": "run-1"}
+    assert [each["t"] for each in heard if each["id"] == deaths[1]["id"]] == ["output", "died"]
 
 
 def test_a_launcher_that_was_not_asked_to_forwards_nothing(launcher, connect) -> None:

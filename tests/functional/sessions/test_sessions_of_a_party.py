@@ -263,6 +263,16 @@ def test_a_program_is_told_what_a_person_is(sessions: Sessions) -> None:
     assert [row.split()[1:3] for row in rows] == [["answered", "retry"], ["interrupted", "-"]]
 
 
+def test_a_worker_that_dies_with_nothing_to_do_is_told_and_costs_nothing(sessions: Sessions) -> None:
+    sessions.begin(said("one"), said("two"))
+    conversation = sessions.ask("a")["conversation"]
+    sessions.party.kill(sessions.worker())
+    wait_until(lambda: len(sessions.events("worker_died")) == 1, 20, "its death is told")
+    [died] = sessions.events("worker_died")
+    assert (died["subject"], died["cause"]) == ("s", "killed by SIGKILL")
+    assert (sessions.ask("b")["conversation"], sessions.events("recovery")) == (conversation, [])
+
+
 def test_an_idle_session_lets_its_worker_go_by_itself(sessions: Sessions) -> None:
     sessions.begin(said("one"), role="idle_release_after = 0.3")
     sessions.ask("a")

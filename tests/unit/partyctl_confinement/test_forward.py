@@ -1,6 +1,6 @@
 import msgpack
 
-from partyctl_confinement import forward
+from partyctl_confinement import forward, messages
 from partyctl_confinement.forward import PIECE_MAX, Backlog
 
 
@@ -22,6 +22,15 @@ def test_output_comes_in_order_with_who_printed_it() -> None:
     first, second = _all(backlog)
     assert first == {"t": "output", "id": "w", "name": "Writer", "labels": {"role": "Writer"}, "data": b"one\n"}
     assert (second["id"], second["data"]) == ("v", b"two\n")
+    assert not backlog
+
+
+def test_a_death_comes_behind_the_output_and_only_where_there_is_room() -> None:
+    backlog = Backlog(longest=200, share=200)
+    _put(backlog, "w", b"last words")
+    backlog.died("w", messages.died("w", "Writer", {}, 7, 9))
+    backlog.died("v", messages.died("v", "v" * 200, {}, 7, 9))
+    assert [(message["t"], message["id"]) for message in _all(backlog)] == [("output", "w"), ("died", "w")]
     assert not backlog
 
 
