@@ -150,16 +150,20 @@ class Database:
         """Bytes that were added to the log since it was brought into the database, about."""
         return self._logged
 
-    def checkpoint(self) -> None:
+    def checkpoint(self, *, empty: bool = False) -> None:
         """Bring the log into the database, as far as no reader is in the way. A failure loses nothing but time.
 
         The log keeps its size: to write it over costs half of what it costs to make it longer.
+
+        Args:
+            empty: cut it to nothing all the same, because it holds what was deleted.
         """
         if self._connection is None:
             return
         try:
             with self.exclusive():
-                self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+                how = "TRUNCATE" if empty else "PASSIVE"
+                self._connection.execute(f"PRAGMA wal_checkpoint({how})").fetchall()
             self._logged = 0
         except Exception as error:
             # The log holds everything; but this connection is not to be trusted any more.
@@ -223,6 +227,17 @@ class Database:
                 self.abandon()
                 raise self.unkept(error) from error
             self._note(count)
+
+    @contextlib.contextmanager
+    def deletion(self) -> Iterator[Connection]:
+        """A transaction after which the log is emptied, so that nothing is left there of what it deleted.
+
+        Raises:
+            Undone, JournalError: as `transaction`.
+        """
+        with self.transaction() as connection:
+            yield connection
+        self.checkpoint(empty=True)
 
     def prepare(self) -> None:
         """Open the database for writing, made if missing, before anything depends on it.
@@ -296,6 +311,8 @@ class Database:
         connection.execute("PRAGMA journal_mode = WAL").fetchall()
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA wal_autocheckpoint = 0").fetchall()
+        # What is deleted is written over with zeros: as Debian builds SQLite, and others do not.
+        connection.execute("PRAGMA secure_delete = ON").fetchall()
         if is_new:
             connection.execute("BEGIN IMMEDIATE")
             for statement in (_COMMITS + self.schema).strip().rstrip(";").split(";"):

@@ -211,12 +211,12 @@ class TurnShard(Database):
         """Delete the logs of these sessions, all or none; who owns one is refused before it writes again."""
         with self.guard:
             try:
-                with self.transaction() as connection:
+                with self.deletion() as connection:
                     for session in sessions:
                         connection.execute(_DELETE_TURNS, (session,))
                         connection.execute(_DELETE, (session,))
             except Undone as error:
-                raise self.unkept(error.cause) from error.cause
+                raise refusals.undeleted(str(self.file), error.cause, self.file) from error.cause
 
     def _written(self, connection: Connection, owner: Owner, work: Work, state: bytes | None) -> None:
         where = f"{self.file}, session {owner.session}"

@@ -340,3 +340,15 @@ def test_a_journal_can_be_used_from_several_threads_and_loops(journal: SqliteJou
     assert {(kept.run, kept.decisions, kept.ending) for kept in journal.runs()} == {
         (run, 5, "complete") for run in RUNS
     }
+
+
+def test_nothing_of_a_deleted_record_is_left_in_the_files(tmp_path: Path) -> None:
+    journal = SqliteJournal(tmp_path)
+    said = [Decision(n, "A", "B", "Ping", f"my secret {n} ".encode() * 200, 0) for n in range(1, 40)]
+    journal.create("run-1", "p", said, {"file": "my secret.py"})
+    journal.delete("run-1")
+    left = b"".join(file.read_bytes() for file in tmp_path.iterdir())
+    assert b"my secret" not in left
+    journal.create("run-1", "p", said[:1])
+    assert len(journal.read("run-1")[1]) == 1
+    journal.close()

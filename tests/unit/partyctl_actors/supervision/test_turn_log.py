@@ -356,6 +356,18 @@ def test_a_log_is_deleted_with_its_turns_and_no_other(logs: TurnLogs) -> None:
     assert sum(count for [(count,)] in filter(None, rows)) == 1
 
 
+def test_nothing_of_a_deleted_log_is_left_in_the_files(logs: TurnLogs) -> None:
+    log, other = logs.open("s"), logs.open("other")
+    for number in range(OUTCOMES + 9):
+        log.intend(f"t{number}", {"prompt": f"my secret {number} " * 200}, {"state": "my secret"})
+        log.outcome(f"t{number}", {"text": "my secret"})
+    other.intend("t1", {"prompt": "kept"})
+    logs.delete("s")
+    left = b"".join(file.read_bytes() for file in logs.path.iterdir())
+    assert b"my secret" not in left
+    assert other.recover().intents == {"t1": {"prompt": "kept"}}
+
+
 def test_an_owner_whose_log_was_deleted_writes_no_more(logs: TurnLogs) -> None:
     before = [logs.open("s") for _ in range(3)][-1]
     logs.delete("s")
