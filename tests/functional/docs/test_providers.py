@@ -3,11 +3,12 @@
 import inspect
 import re
 from dataclasses import fields
-from typing import get_args
+from typing import get_args, get_type_hints
 
 import pytest
 from support.documents import Document
 
+import partyctl.plugins
 from partyctl_plugins import errors, events, hookspecs
 from partyctl_plugins.claude.command import StreamOptions
 from partyctl_plugins.contract import Conversation, FailureKind, SteerableConversation, Transport
@@ -71,6 +72,15 @@ def test_every_event_has_a_row_with_its_fields() -> None:
     assert [row[0].strip("`") for row in rows] == [event.__name__ for event in get_args(AgentEvent)]
     for row in rows:
         assert row[1].strip("`") == arguments(getattr(events, row[0].strip("`"))), row[0]
+
+
+def test_every_value_of_a_transport_has_its_fields() -> None:
+    rows = PAGE.rows("Values of a transport")[2:]
+    given = [cls.__name__ for cls in get_type_hints(Transport.open).values() if cls is not Conversation]
+    given += [cls.__name__ for cls in get_type_hints(Conversation.turn).values() if isinstance(cls, type)]
+    assert {*given, "ProviderProfile"} <= {row[0].strip("`") for row in rows}
+    for row in rows:
+        assert row[1].strip("`") == arguments(getattr(partyctl.plugins, row[0].strip("`"))), row[0]
 
 
 def test_every_error_of_a_transport_has_its_arguments() -> None:
