@@ -5,7 +5,7 @@ node for it; see `partyctl.following`.
 """
 
 from partyctl.control import Control
-from partyctl.following import Listener, Losses, Show, follow
+from partyctl.following import ANSWER_LIMIT, Listener, Losses, Show, follow
 from partyctl.maps import Map
 
 
@@ -35,6 +35,7 @@ class Asker(Listener):
         broker="the broker was lost meanwhile",
         host="the host ended meanwhile",
     )
+    answer_limit = ANSWER_LIMIT
 
     def hear(self, event: str, message: Map) -> bool:
         """See `Listener.hear`."""
@@ -52,7 +53,10 @@ class Asker(Listener):
 
     def ending(self) -> Map | None:
         """See `Listener.ending`."""
-        return self._about("interrupt") if self.begun else None
+        if self.begun:
+            return self._about("interrupt")
+        # No turn was heard of: it must not begin, or end if it has.
+        return self._about("withdraw") if self.order["do"] in ("send", "again") else None
 
     def fix(self) -> str:
         """See `Listener.fix`."""

@@ -31,6 +31,9 @@ CANCEL_LIMIT = 10.0
 NODE_LIMIT = 30.0
 """Seconds a node may take to be there again."""
 
+ANSWER_LIMIT = 60.0
+"""Seconds a node may take to say anything of an order about an agent session; a worker may take 20 s to be ready."""
+
 _AGAIN = 0.3
 """Seconds between two questions whether it is."""
 
@@ -45,6 +48,10 @@ class NodeGone(HostError):
     """
 
     has_heard = True
+
+
+class NodeSilent(HostError):
+    """The node that was asked something is there, and said nothing for too long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +117,8 @@ class Listener(ABC):
     """
 
     losses: Losses
+    answer_limit: float | None = None
+    """Seconds until the first word; None for no limit."""
 
     def __init__(self, entry: Entry, order: Map, show: Show) -> None:
         self.entry = entry
@@ -118,6 +127,7 @@ class Listener(ABC):
         self.over: asyncio.Future[Map] = asyncio.get_running_loop().create_future()
         self.is_answered = True
         self._show = show
+        self._has_heard = False
 
     @abstractmethod
     def hear(self, event: str, message: Map) -> bool:
@@ -129,7 +139,7 @@ class Listener(ABC):
 
     @abstractmethod
     def ending(self) -> Map | None:
-        """The order to end what was begun; None if nothing is to be ended."""
+        """The order to end what was begun, or may be yet; None if nothing is to be ended."""
 
     @abstractmethod
     def fix(self) -> str:
@@ -159,7 +169,7 @@ class Listener(ABC):
         event = message.get("event")
         if letter.source != self.entry.node or self.over.done() or not isinstance(event, str):
             return
-        self.is_answered = True
+        self.is_answered = self._has_heard = True
         if event == "failed":
             code = message.get("code")
             self._fail(self.failed(RunFailed(str(message.get("error")), code if isinstance(code, int) else 1)))
@@ -190,6 +200,13 @@ class Listener(ABC):
     def host_gone(self) -> None:
         """The host closed the conversation, which it does only by ending."""
         self._fail(HostError(self.losses.host, fix=self.fix()))
+
+    def unanswered(self, seconds: float) -> None:
+        """Time is up for the first word."""
+        if not self._has_heard:
+            node = self.entry.node
+            fix = "See how it is with: partyctl status"
+            self._fail(NodeSilent(f"{node} did not answer within {seconds:g} s", fix=fix))
 
     def _fail(self, error: Exception) -> None:
         if not self.over.done():
@@ -228,8 +245,16 @@ async def follow(control: Control, about: Map | None, listening: Callable[[Entry
 
 async def _followed(listener: Listener, mailbox: Mailbox) -> Map:
     """Wait for the last word; when cancelled, end what was begun, and wait until it has ended."""
+    limit, loop = listener.answer_limit, asyncio.get_running_loop()
+    timer = None if limit is None else loop.call_later(limit, listener.unanswered, limit)
     try:
         return await _last_word(listener, mailbox)
+    except NodeSilent:
+        ending = listener.ending()
+        if ending is not None:
+            with contextlib.suppress(BusError):
+                mailbox.send(listener.entry.node, pack(ending))
+        raise
     except asyncio.CancelledError:
         ending = listener.ending()
         if ending is not None:
@@ -238,6 +263,9 @@ async def _followed(listener: Listener, mailbox: Mailbox) -> Map:
                 async with asyncio.timeout(CANCEL_LIMIT):
                     await asyncio.shield(listener.over)
         raise
+    finally:
+        if timer is not None:
+            timer.cancel()
 
 
 async def _last_word(listener: Listener, mailbox: Mailbox) -> Map:

@@ -82,11 +82,13 @@ class HeldSession:
     Attributes:
         about: who it is.
         turn_id: the turn that runs, None if none does.
+        asked_by: whoever asked for that; "" if it is a turn that was taken up, or none.
     """
 
     def __init__(self, about: About, shelf: Shelf, tell: Tell, happened: Happened) -> None:
         self.about = about
         self.turn_id: str | None = None
+        self.asked_by = ""
         self._shelf = shelf
         self._tell = tell
         self._happened = happened
@@ -167,7 +169,9 @@ class HeldSession:
 
     # --- what is asked of it ---
 
-    async def send(self, prompt: str, timeout: float | None, follower: str, *, detach: bool) -> None:
+    async def send(
+        self, prompt: str, timeout: float | None, follower: str, *, detach: bool, is_wanted: Callable[[], bool]
+    ) -> None:
         """Ask the agent.
 
         Args:
@@ -175,17 +179,22 @@ class HeldSession:
             timeout: within how many seconds the turn must be over, with all its retries.
             follower: who hears what comes of it.
             detach: not after the turn has begun.
+            is_wanted: whether whoever asks has not thought better of it.
 
         Raises:
-            SessionStateError: a turn is under way.
+            SessionStateError: a turn is under way, or this one is not wanted any more.
         """
         async with self._asking:
             if self.turn_id is not None:
                 raise self._busy("a turn is under way in this session")
             request = TurnRequest(prompt)
             ticket = await off_loop(lambda _: self.session.prepare_turn(request))
+            if not is_wanted():
+                self.session.interrupt(ticket)
+                raise SessionStateError("the turn was withdrawn before it began", where=f"session {self.about.name}")
             (self._detaching if detach else self._followers).add(follower)
             self._begin(ticket, timeout)
+            self.asked_by = follower
 
     def follow(self, turn_id: str, follower: str) -> None:
         """Hear what comes of a turn that runs, or of one that is over.
@@ -317,7 +326,7 @@ class HeldSession:
             said = {"event": "failed", "error": told(error), "code": exit_code(error), "turn": ticket.turn_id}
         else:
             said = {"event": "ended", **finished_view(ticket.request.prompt, turn).document()}
-        self.turn_id, self._task = None, None
+        self.turn_id, self._task, self.asked_by = None, None, ""
         try:
             await self._look()
         except JournalError as error:

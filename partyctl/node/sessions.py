@@ -5,6 +5,7 @@ submitter -> node   session {run, session, do, ...}
          again      {turn}: ask a turn anew whose answer nobody knows, else as for send
          follow     {turn}
          interrupt  {turn}
+         withdraw: what the submitter asked, whether it has begun or not
          steer      {text}
          release, resume, delete
 node -> submitter   turn, said, decided, unrecorded, and at last ended or failed
@@ -64,12 +65,14 @@ class NodeSessions:
         self._held: dict[str, HeldSession] = {}
         self._opening: dict[str, asyncio.Lock] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._wanted: dict[str, bool] = {}  # by submitter: whether it still wants its turn, which has not begun yet
         self._is_closed = False
         self._orders: dict[str, Order] = {
             "send": self._send,
             "again": self._again,
             "follow": self._follow,
             "interrupt": self._interrupt,
+            "withdraw": self._withdraw,
             "steer": self._steer,
             "release": self._release,
             "resume": self._resume,
@@ -114,6 +117,8 @@ class NodeSessions:
         carry_out = self._orders[str(order["do"])]
         if not is_session_name(str(order["session"])):
             raise ValueError(f"{str(order['session'])[:80]!r} cannot name a session")
+        if order["do"] in ("send", "again"):
+            self._wanted[submitter] = True
         task = asyncio.get_running_loop().create_task(self._carried_out(carry_out, order, submitter))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -133,6 +138,8 @@ class NodeSessions:
         # Whatever it is, it ends this order and is told to whoever gave it; nothing of it may reach another session.
         except Exception as error:
             last = {"event": "failed", "error": told(error), "code": exit_code(error)}
+        if order["do"] in ("send", "again"):
+            self._wanted.pop(submitter, None)
         if last is not None:
             self._tell(submitter, last)
 
@@ -144,7 +151,10 @@ class NodeSessions:
         held = await self._open(name, order)
         timeout = order.get("timeout")
         limit = float(timeout) if isinstance(timeout, int | float) else None
-        await held.send(str(order["prompt"]), limit, submitter, detach=bool(order.get("detach")))
+        await held.send(
+            str(order["prompt"]), limit, submitter, detach=bool(order.get("detach")),
+            is_wanted=lambda: self._wanted.get(submitter, True),
+        )  # fmt: skip
         return None
 
     async def _again(self, order: Map, submitter: str) -> Map | None:
@@ -167,6 +177,14 @@ class NodeSessions:
         held = await self._open(str(order["session"]), None)
         turn = order.get("turn")
         return _done(held, "interrupt", turn=held.interrupt(None if turn is None else str(turn)))
+
+    async def _withdraw(self, order: Map, submitter: str) -> None:
+        if submitter in self._wanted:
+            self._wanted[submitter] = False
+            return
+        held = self._held.get(str(order["session"]))
+        if held is not None and held.asked_by == submitter:
+            held.interrupt(None)
 
     async def _steer(self, order: Map, submitter: str) -> Map:
         held = await self._open(str(order["session"]), None)

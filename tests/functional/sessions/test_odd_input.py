@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
+from support.party import wait_until
 
 from .conftest import Sessions, Steps
 
@@ -88,3 +92,43 @@ def test_the_state_directory_is_removed_while_the_party_is_up(sessions: Sessions
     assert sessions.party.run("down").returncode == 0
     sessions.party.up()
     assert sessions.ask("b")["answer"] == "two"
+
+
+def test_what_is_taken_back_before_it_began_is_not_asked(sessions: Sessions) -> None:
+    sessions.begin(said("one"))
+    launcher = sessions.party.status()["launcher"]["pid"]
+    os.kill(launcher, signal.SIGSTOP)
+    try:
+        sending = sessions.party.start("send", "s", "a", "--role", "Helper")
+        about = sessions.party.root / "state" / "partyctl" / "default" / "sessions" / "about" / "s.msgpack"
+        wait_until(about.exists, 20, "the session is begun, and waits for its worker")
+        sending.send_signal(signal.SIGINT)
+        time.sleep(0.5)
+    finally:
+        os.kill(launcher, signal.SIGCONT)
+    sending.communicate(timeout=20)
+    assert (sending.returncode, sessions.turns()) == (130, [])
+    assert sessions.ask("b")["answer"] == "one"
+
+
+def test_a_node_that_says_nothing_is_not_waited_for_without_end(sessions: Sessions) -> None:
+    sessions.begin(said("one"), [{"think": 1}, {"say": "late"}])
+    assert sessions.ask("a")["answer"] == "one"
+    impatient = sessions.party.root / "impatient.py"
+    impatient.write_text(
+        "import sys, partyctl.following\n"
+        "partyctl.following.ANSWER_LIMIT = 0.5\n"
+        "from partyctl.cli.root import main\n"
+        "sys.exit(main(sys.argv[1:]))\n"
+    )
+    node = sessions.node()
+    os.kill(node, signal.SIGSTOP)
+    try:
+        for order in (("interrupt", "s"), ("send", "s", "b")):
+            asking = sessions.party.start(*order, program=str(impatient))
+            _, err = asking.communicate(timeout=20)
+            assert (asking.returncode, "node/0 did not answer within 0.5 s" in err) == (1, True), err
+    finally:
+        os.kill(node, signal.SIGCONT)
+    assert sessions.ask("c")["answer"] == "late"
+    assert [state for _, state, _ in sessions.turns()] == ["answered", "answered"]

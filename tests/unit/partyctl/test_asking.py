@@ -119,7 +119,8 @@ def test_the_next_node_is_asked_and_that_is_said_once() -> None:
 def test_the_next_node_is_asked_to_follow_the_turn_and_a_cancelled_asker_ends_it() -> None:
     async def ask() -> None:
         asker = Asker(ENTRY, order("send"), lambda event: None)
-        assert asker.ending() is None
+        withdrawing = {"t": "session", "run": "ask-1", "session": "s", "turn": "", "do": "withdraw"}
+        assert asker.ending() == withdrawing
         asker.letter(Letter(NODE, "client/ask-1", pack(TURN)))
         about = {"t": "session", "run": "ask-1", "session": "s", "turn": "t-1"}
         assert (asker.going_on(), asker.ending()) == ({**about, "do": "follow"}, {**about, "do": "interrupt"})
