@@ -246,6 +246,12 @@ class TestInterrupt:
         conversation.interrupt()
         assert desk.ask(conversation, "[[say:y]]") == "y"
 
+    def test_with_no_turn_running_it_makes_no_later_death_an_interrupt(self, desk: "Desk") -> None:
+        conversation = desk.open()
+        conversation.interrupt()
+        with pytest.raises(CliExitError):
+            desk.ask(conversation, "[[crash:7]]")
+
     def test_a_cli_that_never_reads_cannot_hold_it(self, desk: "Desk") -> None:
         conversation = desk.open(interrupt_grace_s=0.3)
         thread = threading.Timer(0.2, conversation.interrupt)

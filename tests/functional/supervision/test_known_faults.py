@@ -23,7 +23,6 @@ from partyctl_base.process import is_alive
 from partyctl_plugins.contract import (
     ApprovalPolicy,
     Checkpoint,
-    CliExitError,
     Continuity,
     ContinuityError,
     FailureKind,
@@ -80,7 +79,7 @@ class TestHandlers:
         self, open_session: Open, grounds: WorkerGrounds, tmp_path: Path, mistake: Exception
     ) -> None:
         hired = len(grounds.pids)
-        told = claude(open_session, tmp_path, handlers=[RecordingEventHandler(mistake)])
+        told = claude(open_session, tmp_path, handlers=[RecordingEventHandler(mistake)], retry=RetryPolicy((0.01,)))
         turns = [told.run(f"[[say:answer {number}]]") for number in range(3)]
         assert [turn.result.text for turn in turns] == ["answer 0", "answer 1", "answer 2"]
         assert {turn.continuity for turn in turns} == {Continuity.CONTINUED}
@@ -134,7 +133,7 @@ class TestWaits:
     """Between two attempts of a turn."""
 
     def test_ctrl_c_in_one_leaves_nothing_stuck(self, open_session: Open) -> None:
-        told = open_session([{"fail": "transient"}], [{"say": "two"}], retry=RetryPolicy((60,)))
+        told = open_session([{"fail": "transient"}], [{"say": "two"}], retry=RetryPolicy((25,)))
 
         def press() -> None:
             wait_until(lambda: told.rules == [Rule.RETRY])
@@ -152,13 +151,13 @@ class TestWaits:
         assert told.run().result.text == "two"
 
     def test_an_interrupt_ends_one_at_once_with_the_providers_error(self, open_session: Open) -> None:
-        told = open_session([{"fail": "transient"}], [{"say": "two"}], retry=RetryPolicy((60,)))
+        told = open_session([{"fail": "transient"}], [{"say": "two"}], retry=RetryPolicy((25,)))
         start(lambda: (wait_until(lambda: told.rules == [Rule.RETRY]), told.session.interrupt()))
         began = time.monotonic()
         with pytest.raises(TurnFailedError) as caught:
             told.run()
         assert caught.value.kind is FailureKind.TRANSIENT
-        assert time.monotonic() - began < 20
+        assert time.monotonic() - began < 15
         assert told.run().result.text == "two"
 
 
@@ -198,22 +197,14 @@ class TestInterrupts:
         racer.join()
         assert ran > RACES / 4
 
-    def test_one_with_no_turn_running_makes_no_later_death_an_interrupt(
-        self, open_session: Open, tmp_path: Path
-    ) -> None:
-        told = claude(open_session, tmp_path)
-        told.run("[[say:one]]")
-        told.session.interrupt()
-        with pytest.raises(CliExitError):
-            told.run("[[crash:7]]")
-
     def test_a_command_that_ends_well_at_one_was_interrupted_all_the_same(
         self, open_session: Open, tmp_path: Path
     ) -> None:
         told = claude(open_session, tmp_path, "exit_0")
         told.run("[[say:one]]")
         at_the_first_event(told, told.session.interrupt)
-        assert told.run("[[stall]]").result.interrupted
+        turn = told.run("[[stall]]")
+        assert (turn.result.interrupted, turn.forced) == (True, False)
         assert told.run("[[recall]]").result.text == "one"
 
     def test_a_close_in_a_turn_keeps_the_checkpoint_and_leaves_the_key(
@@ -448,5 +439,6 @@ class TestConversations:
     def test_messages_of_one_text_are_told_one_by_one(self, open_session: Open) -> None:
         told = open_session([{"say": "hm"}, {"await_steer": True}, {"await_steer": True}, {"say": "ok"}])
         at_the_first_event(told, lambda: [told.session.steer("use the cache") for _ in range(2)])
-        assert told.run().result.text == "ok"
+        ticket = told.session.prepare_turn(TurnRequest("go", timeout=20))
+        assert told.session.run(ticket).result.text == "ok"
         assert len(told.handler.of(SteerDelivered)) == len(told.handler.of(SteerConsumed)) == 2

@@ -13,6 +13,7 @@ import pytest
 from fakes.agent_sessions import GO, Told, local, start
 
 from partyctl_actors.supervision.agent_session import AgentSession
+from partyctl_actors.supervision.plan import SupervisorLimits
 from partyctl_actors.supervision.policy_commands import Rule
 from partyctl_plugins.contract import (
     Checkpoint,
@@ -474,6 +475,22 @@ class TestCheckpoints:
                 earlier.run()
             later.session.close()
         assert len(transport.conversations) == 1
+
+    def test_a_key_is_left_to_others_when_the_last_turn_under_it_is_over(self, tmp_path: Path) -> None:
+        began, may_end = threading.Event(), threading.Event()
+        store = FileCheckpointStore(tmp_path)
+        owner = store.path("key").with_suffix(".owner")
+        told, _ = local(
+            [FakeTurn(during=lambda: (began.set(), may_end.wait(20)))], store=store, limits=SupervisorLimits(close=0.01)
+        )
+        turn = start(told.run)
+        assert began.wait(20)
+        told.session.close()
+        assert owner.exists()
+        may_end.set()
+        turn.join(20)
+        assert store.load("key") is not None
+        assert not owner.exists()
 
     def test_the_turn_of_a_session_that_lost_its_key_keeps_its_result_and_overwrites_nothing(
         self, caplog: pytest.LogCaptureFixture
