@@ -386,9 +386,10 @@ class _Worker:
     def _failed(self, phase: Phase, error: BaseException, turn_id: str = "") -> None:
         self._stay()
         foreign = not isinstance(error, AgentSessionError) or isinstance(error, RecordError)
-        if foreign:
+        culprit = error if foreign else error.__cause__ if isinstance(error, PluginLoadError) else None
+        if culprit is not None:
             with contextlib.suppress(Exception):  # of a standard error that the plugin closed or replaced
-                traceback.print_exception(error)
+                traceback.print_exception(culprit)
         if phase is Phase.LOAD and self._entry is not None and foreign:
             error = manager.load_error(self._entry, error)
         record = describe(error, self._entry, phase.value)

@@ -253,6 +253,13 @@ class TestItsLog:
         assert "    1 / 0" in forked.log()
         assert forked.log().count("Traceback") == 1
 
+    @pytest.mark.parametrize("source", ["1 / 0", GOOD.replace("return Transport()", "return 1 / 0")])
+    def test_so_is_one_that_broke_while_it_was_loaded(self, forked: Any, write: Write, source: str) -> None:
+        forked.load(write(source))
+        assert isinstance(forked.receive(Failed).exception(), PluginLoadError)
+        assert "    1 / 0" in forked.log() or "    return 1 / 0" in forked.log()
+        assert forked.log().count("Traceback") == 1
+
     def test_an_error_of_the_contract_is_not(self, forked: Any, write: Write) -> None:
         ready(forked, write(self.turning('raise TurnFailedError("no")')))
         forked.turn("turn-1")
@@ -271,7 +278,10 @@ class TestOpeningAndClosing:
         [
             (GOOD.replace("return Conversation()", "raise SystemExit"), "SystemExit"),
             (GOOD.replace("return Conversation()", "return None"), "AttributeError"),
-            (GOOD.replace('conversation_id = "conv-1"', "conversation_id = 3"), "conversation_id must be text or None, not 3"),
+            (
+                GOOD.replace('conversation_id = "conv-1"', "conversation_id = 3"),
+                "conversation_id must be text or None, not 3",
+            ),
         ],
     )
     def test_a_broken_open_is_reported(self, forked: Any, write: Write, source: str, said: str) -> None:
