@@ -31,6 +31,8 @@ from partyctl_plugins.contract import ProviderProfile, Turn
 from partyctl_plugins.errors import RecordError
 
 NAME_RULE: Final = "Use at most 64 letters, digits and . _ -, with no dot first"
+WHY_MAX: Final = 1000
+"""Characters of why a session failed; the whole is with its turn."""
 ABOUT_VERSION: Final = 2
 
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
@@ -357,7 +359,7 @@ def standing(
         return Standing("degraded", f"turn {last.turn_id} was answered in a fresh conversation")
     if last.state in ("failed", "not started"):
         first, *_ = last.why.splitlines() or [""]
-        return Standing("failed", first)
+        return Standing("failed", first if len(first) <= WHY_MAX else f"{first[:WHY_MAX]} ...")
     return Standing("idle")
 
 

@@ -246,12 +246,13 @@ class SessionResumeError(CliExitError):
         where: str = "",
         why: str = "",
     ) -> None:
+        named = f"conversation {session_id!r}" if session_id else "the conversation"
         super().__init__(
             argv,
             returncode,
             stdout=stdout,
             stderr=stderr,
-            message=f"the provider refused to resume conversation {session_id!r}",
+            message=f"the provider refused to resume {named}",
             detail=detail,
             where=where,
             why=why,

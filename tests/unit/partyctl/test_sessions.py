@@ -10,6 +10,7 @@ import pytest
 from partyctl.cli.session_rows import turn_row
 from partyctl.errors import NoSuchSession
 from partyctl.sessions import (
+    WHY_MAX,
     About,
     Shelf,
     Standing,
@@ -223,6 +224,10 @@ class TestStandings:
         assert standing(state, failed, **NOW, is_held=True) == Standing("limited", "until 2026-09-21T14:14:20.000Z")
         over = standing(state, failed, at=200.0, epoch=NOW["epoch"] + 61, is_held=True)
         assert over == Standing("failed", "no more today")
+
+    def test_a_long_reason_is_cut(self) -> None:
+        failed = TurnView("t", "failed", "p", why="x" * 50_000)
+        assert standing(IDLE, failed, **NOW, is_held=True).why == "x" * WHY_MAX + " ..."
 
     def test_a_lost_turn_and_a_fresh_conversation_are_a_degraded_session(self) -> None:
         lost = TurnView("t", "lost", "p")

@@ -83,3 +83,7 @@ def test_a_continuity_error_names_what_was_demanded_and_what_is_held(actual: str
     message = str(ContinuityError("a", actual))
     assert "'a'" in message
     assert said in message
+
+
+def test_a_conversation_that_nobody_named_is_refused_without_a_name() -> None:
+    assert str(SessionResumeError()).startswith("the provider refused to resume the conversation")
