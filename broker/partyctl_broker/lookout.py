@@ -14,7 +14,7 @@ import struct
 import sys
 import termios
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, cast
 
 import zmq
@@ -36,6 +36,7 @@ TIDY_DELAY: Final = 0.2
 TIDY_OVER: Final = 48 * 1024 * 1024
 """Bytes of memory below which nothing is given back when a connection ends."""
 _EVENT: Final = struct.Struct("=Hi")
+_PEER: Final = struct.Struct("=iII")
 _WAIT_NOT: Final = int(zmq.NOBLOCK)
 _RCVMORE: Final = int(zmq.RCVMORE)
 _ACCEPTED: Final = int(zmq.EVENT_ACCEPTED)
@@ -133,6 +134,8 @@ class Lookout:
         if event == _ACCEPTED:
             self.crowd.accepted(value, now)
             self.fresh.add(value)
+            if self.bans and process(value) in self.bans.names(now):
+                cut_off(value)
             if self.crowd.is_overrun and not self._doors.are_shut:
                 self._shut_doors()
         elif event == _DISCONNECTED:
@@ -234,17 +237,23 @@ class Suspicion:
 
     Args:
         lookout: the connections.
+        reading: those that a message came from in the present turn of the loop.
     """
 
-    def __init__(self, lookout: Lookout) -> None:
-        self._lookout = lookout
+    def __init__(self, lookout: Lookout, reading: Mapping[bytes, object]) -> None:
+        self._lookout, self._reading = lookout, reading
         self.seen: set[bytes] = set()
         """Connections that a message came from; the loop adds to it."""
         self.rounds = 0
         """How often the loop has listened to everybody; the loop counts."""
         self._rounds = 0
-        self.guilty: list[tuple[int, bytes | None]] = []
-        """Who was cut off: descriptor and connection."""
+        self.bytes = 0
+        """How much came in large letters; the loop counts."""
+        self._bytes = 0
+        self.large: set[bytes] = set()
+        """Who sent a huge letter of late; the loop knows."""
+        self.guilty: list[tuple[bytes | None, str]] = []
+        """Who was cut off: connection and process."""
 
     def descriptors(self) -> list[int]:
         """The descriptors of all connections."""
@@ -258,15 +267,29 @@ class Suspicion:
     def heard(self) -> set[int]:
         """The descriptors of those that are new, or that a message came from, since this was last asked."""
         descriptor, fresh = self._lookout.liveness.descriptor, self._lookout.fresh
-        found = {descriptor(connection) for connection in list(self.seen)} | fresh
+        found = {descriptor(connection) for connection in (*self.seen, *self._reading)} | fresh
         self.seen.clear()
         fresh.clear()
         return {one for one in found if one is not None}
 
+    def passed(self) -> tuple[int, int]:
+        """Bytes of large letters that came since this was last asked; how many connections sent huge ones of late."""
+        former, self._bytes = self._bytes, self.bytes
+        return self._bytes - former, len(self.large)
+
     def cut(self, descriptor: int) -> None:
         """End a connection."""
+        self.guilty.append((self._lookout.liveness.connection(descriptor), process(descriptor)))
         cut_off(descriptor)
-        self.guilty.append((descriptor, self._lookout.liveness.connection(descriptor)))
+
+
+def process(descriptor: int) -> str:
+    """The name of the process behind a local socket, for bans; empty if the kernel does not tell."""
+    with contextlib.suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as connection:
+        if connection.family == socket.AF_UNIX:
+            pid, _, _ = _PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
+            return f"process {pid}" if pid else ""
+    return ""
 
 
 def unread_by_peer(descriptor: int) -> int:

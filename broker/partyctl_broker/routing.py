@@ -70,17 +70,16 @@ class Routing:
     def __init__(self, router: "zmq.Socket[bytes]", table: Table, lookout: Lookout, counts: Counter[str]) -> None:
         self._router, self._table, self._lookout, self._counts = router, table, lookout, counts
         self._liveness = lookout.liveness
-        self.suspicion = Suspicion(lookout)
-        """What the guard of the memory needs."""
         self._read = 0
         self._queued: dict[bytes, int] = {}
         self._spent: dict[bytes, int] = {}
+        self.suspicion = Suspicion(lookout, self._spent)
+        """What the guard of the memory needs."""
         self._shares = Shares()
         self._words = Words(self._push_word)
         self._is_many = False
         self._offences = Offences()
-        self._large: set[bytes] = set()
-        """Who sent a huge letter of late."""
+        self._large, self._larger = self.suspicion.large, set[bytes]()
         self._forgets = 0.0
         self.routed = 0
         """Pairs that went on."""
@@ -165,7 +164,8 @@ class Routing:
     def _judge(self, now: float) -> None:
         if now >= self._forgets:
             self._forgets = now + FORGOTTEN
-            self._large.clear()
+            self._large &= self._larger
+            self._larger.clear()
         for connection in self._offences.judge(now):
             if connection in self._table.lanes:
                 self._lookout.read_monitor(now)
@@ -262,6 +262,7 @@ class Routing:
         return False
 
     def _ask(self, origin: bytes, frame: bytes, envelope: bytes) -> None:
+        self._note_size(origin, len(envelope))
         cost = ASKED if frame != wire.TO_BROKER else ASKED + len(envelope) // HELLO_BYTES
         self._spent[origin] = self._spent.get(origin, 0) + cost
         self.step(Arrived(origin, frame, envelope))
@@ -272,11 +273,16 @@ class Routing:
             self._offences.refuse(origin, frame, len(envelope))
         self.step(Unsent(origin, frame, head(envelope), code))
 
+    def _note_size(self, origin: bytes, size: int) -> None:
+        self.suspicion.bytes += size
+        if size > HUGE:
+            self._large.add(origin)
+            self._larger.add(origin)
+
     def _fits(self, target: bytes, size: int, origin: bytes) -> bool:
         """Whether much may go to a peer: it reads, or little waits for it."""
         self._spent[origin] = self._spent.get(origin, 0) + size * PER_KIB // 1024
-        if size > HUGE:
-            self._large.add(origin)
+        self._note_size(origin, size)
         descriptor = self._liveness.descriptor(target)
         if descriptor is None:
             return True

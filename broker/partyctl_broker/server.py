@@ -205,8 +205,10 @@ class Broker:
 
     def _tell_of_guilty(self) -> None:
         while self.suspicion.guilty:
-            _, connection = self.suspicion.guilty.pop(0)
+            connection, process = self.suspicion.guilty.pop(0)
             name = self._table.principal(connection)
+            for one in (name, process):
+                self._lookout.bans.add(one, time.monotonic())
             who = f"principal {name}" if name else "a peer that never said HELLO"
             self._counts["cut off: a message without an end"] += 1
             self._report(f"{who} was cut off: it sends a message without an end")

@@ -177,6 +177,31 @@ def test_a_flood_of_the_largest_letters_to_one_that_does_not_read_is_refused(bro
     assert broker.process.poll() is None
 
 
+def test_sound_peers_that_send_each_other_the_largest_letters_are_not_taken_for_hostile(broker):
+    async def story():
+        buses = [await ZmqBus.connect(broker.endpoint, "p", SECRET) for _ in range(4)]
+        readers = [Echo() for _ in buses]
+        mailboxes = [await bus.open(f"run/{number}", readers[number]) for number, bus in enumerate(buses)]
+        for _ in range(3):
+            for number, mailbox in enumerate(mailboxes):
+                for _ in range(3):
+                    mailbox.send(f"run/{(number + 1) % 4}", bytes(4 << 20))
+            async with asyncio.timeout(3 * LIMIT):
+                for reader in readers:
+                    while len(reader.payloads) < 3:
+                        reader.changed.clear()
+                        await reader.changed.wait()
+                    reader.payloads.clear()
+        assert not any(reader.lost for reader in readers)
+        for reader in readers:
+            reader.gone = lambda *_: None
+        for bus in buses:
+            await bus.close()
+
+    asyncio.run(story())
+    assert not any("cut off" in what for what in broker.stats()["counts"])
+
+
 def test_memory_over_the_limit_ends_the_broker_with_the_cause_and_the_next_one_goes_on(directory, capfd):
     broker = BrokerProcess(directory).start(arguments=("--memory-max", "48"))
     broker.admit("hostile", hostile_peers.SECRET, ["hostile/*"])

@@ -42,3 +42,8 @@ def test_who_behaved_for_long_begins_anew(bans):
     assert length(bans, 100.0) == 1
     assert length(bans, 200.0) == 1
     assert length(bans, 201.0 + BAN_LAST) == 2
+
+
+def test_nobody_is_banned_without_a_name(bans):
+    bans.add("", 100.0)
+    assert not bans
