@@ -88,8 +88,9 @@ def _locked(path: Path) -> int:
         try:
             _take(fd)
             if _is_at(fd, path):
-                os.ftruncate(fd, 0)
-                os.pwrite(fd, json.dumps({"pid": os.getpid(), "since": time.time()}).encode(), 0)
+                with contextlib.suppress(OSError):  # the disk is full; the lock counts, and the text is for people
+                    os.ftruncate(fd, 0)
+                    os.pwrite(fd, json.dumps({"pid": os.getpid(), "since": time.time()}).encode(), 0)
                 return fd
         except BaseException:
             os.close(fd)

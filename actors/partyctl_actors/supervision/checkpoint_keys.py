@@ -16,7 +16,7 @@ from partyctl_plugins.claims import Claim
 from partyctl_plugins.contract import Checkpoint, CheckpointStore, FileCheckpointStore
 from partyctl_plugins.errors import SessionStateError
 
-_lock = threading.Lock()
+_lock = threading.RLock()  # a fork may come in the middle of what holds it
 os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 _held: "weakref.WeakValueDictionary[tuple[Path | int, str], CheckpointKey]" = weakref.WeakValueDictionary()
 

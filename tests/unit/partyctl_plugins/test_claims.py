@@ -2,6 +2,8 @@
 
 import gc
 import os
+import resource
+import signal
 import threading
 from pathlib import Path
 
@@ -70,6 +72,21 @@ def test_an_owner_that_has_not_said_who_it_is_has_it_all_the_same(path: Path, re
     os.pwrite(os_fd_of(path), record.ljust(200), 0)
     assert fails_in_a_fork(path) == "another process has it"
     claim.let_go()
+
+
+def test_a_full_disk_takes_no_claim(path: Path) -> None:
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+            held = Claim(path)
+            status = len(path.read_bytes())
+            held.let_go()
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
 def test_a_fork_that_ends_takes_nothing_from_its_parent(path: Path) -> None:
