@@ -133,7 +133,7 @@ def _worker(worker: Map, seen: Map) -> Map:
         "name": worker["name"],
         "role": labels.get("role"),
         "run": labels.get("run"),
-        "session": labels.get("session"),
+        "session": None if labels.get("run") else labels.get("session"),  # in a run it is what its role is found by
         "provider": labels.get("provider"),
         "pid": worker["pid"],
         "state": seen.get("state", "starting"),

@@ -56,6 +56,14 @@ def test_a_sound_party_is_shown_with_all_its_parts(runtime: Path) -> None:
     assert found == Survey(("run-1", "run-1"))
 
 
+def test_a_worker_has_a_run_or_an_agent_session(runtime: Path) -> None:
+    labels = [{"run": "run-1", "session": "run-1/Writer"}, {"session": "essay"}, {"run": "", "program": "a.py"}]
+    workers: list[object] = [{**WORKER, "id": f"worker-{number}", "labels": each} for number, each in enumerate(labels)]
+    document, _, _ = seen(runtime, FakeChildren(answers={**ANSWERS, "workers": {"workers": workers}}))
+    told = [(each["run"], each["session"]) for each in document["workers"]]  # type: ignore[attr-defined]
+    assert told == [("run-1", None), (None, "essay"), ("", None)]
+
+
 def test_sessions_are_shown_with_their_node_and_only_a_turn_is_waited_for(runtime: Path) -> None:
     held: list[object] = [{"session": "essay", "state": "busy"}, {"session": "poem", "state": "waiting"}]
     answers = {**ANSWERS, "status": {"runs": [], "workers": [], "sessions": held}}
