@@ -99,7 +99,7 @@ class TestHandlers:
         handler = Interrupting()
         told = claude(open_session, tmp_path, handlers=[handler])
         assert told.run("[[stall]]").result.interrupted
-        assert handler.took < 1
+        assert handler.took < 3
 
     def test_one_that_runs_a_turn_is_refused_and_its_own_turn_goes_on(self, open_session: Open, tmp_path: Path) -> None:
         class Reentrant:
@@ -172,7 +172,7 @@ class TestInterrupts:
 
     def test_one_in_the_moment_in_which_a_turn_starts_is_not_lost(self, open_session: Open) -> None:
         """Each of these turns hangs until it is interrupted, so one that is lost is a turn that does not end."""
-        told = open_session([{"say": "one"}], *[[{"hang": True}]] * RACES, limits=GRACE)
+        told = open_session([{"say": "one"}], *[[{"hang": True}]] * RACES)
         told.run()
         orders: queue.SimpleQueue[tuple[object, float] | None] = queue.SimpleQueue()
 
@@ -283,7 +283,7 @@ class TestCommands:
         began = time.monotonic()
         with pytest.raises(TurnTimeoutError):
             told.session.run(told.session.prepare_turn(TurnRequest(self.LARGE, timeout=1)))
-        assert 1 <= time.monotonic() - began < 4
+        assert 1 <= time.monotonic() - began < 8
         assert told.run("[[recall]]").result.text == "one"
 
     @pytest.mark.parametrize("how", ["interrupt", "close"])
@@ -296,7 +296,7 @@ class TestCommands:
         began = time.monotonic()
         assert told.run(self.LARGE).result.interrupted
         end.join()
-        assert time.monotonic() - began < 4
+        assert time.monotonic() - began < 8
 
     def test_a_prompt_of_60_mb_in_one_line_arrives(self, open_session: Open, tmp_path: Path) -> None:
         told = claude(open_session, tmp_path)
