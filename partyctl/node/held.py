@@ -338,6 +338,8 @@ class HeldSession:
         self._wake_later()
 
     def _intended(self, turn_id: str) -> None:
+        if all(each.turn_id != turn_id for each in self._turns):
+            self._turns += (TurnView(turn_id, "under way", ""),)  # read whole when it is over
         began: Map = {"event": "turn", "session": self.about.name, "turn": turn_id}
         began["conversation"] = self.session.conversation_id
         self._say(began)

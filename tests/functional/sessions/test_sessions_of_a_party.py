@@ -41,6 +41,8 @@ def test_one_conversation_goes_on_over_sends_and_over_down_and_up(sessions: Sess
 def test_a_turn_is_interrupted_and_steered_from_another_terminal(sessions: Sessions) -> None:
     sessions.begin(HANG, [{"await_steer": True}, {"say": "steered"}], said("next"))
     sending = sessions.sending("a")
+    [told] = sessions.party.status()["sessions"]
+    assert (told["state"], told["turns"], told["last_turn"]["state"]) == ("busy", 1, "under way")
     busy = sessions.send("meanwhile")
     assert (busy.returncode, "a turn is under way" in busy.stderr) == (1, True)
     assert sessions.party.run("release", "s").returncode == 1
