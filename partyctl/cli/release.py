@@ -2,8 +2,9 @@
 
 The next `partyctl send` opens the conversation again by its id.
 
-Exit codes: 0; 1 there is no such session, or a turn is under way in it; 3 the party is not running; 4 its host does not
-answer; 7 party.toml or the state directory cannot be used; 130 or 143 ended by a signal.
+Exit codes: 0; 1 there is no such session, a turn is under way in it, or its provider could not reopen its conversation;
+3 the party is not running; 4 its host does not answer; 7 party.toml or the state directory cannot be used; 130 or 143
+ended by a signal.
 """
 
 from pathlib import Path

@@ -27,7 +27,14 @@ from partyctl_actors.supervision.turn_log import Recovered, SqliteTurnLog
 from partyctl_actors.supervision.turn_shard import Plain
 from partyctl_plugins.backlog import Backlog
 from partyctl_plugins.codec import codec, pack, unpack
-from partyctl_plugins.contract import AgentEvent, NoRunningTurnError, SessionStateError, TurnRequest, TurnTicket
+from partyctl_plugins.contract import (
+    AgentEvent,
+    NoRunningTurnError,
+    ProviderCapabilityError,
+    SessionStateError,
+    TurnRequest,
+    TurnTicket,
+)
 from partyctl_plugins.events import EventsDropped
 
 Tell = Callable[[str, Map], None]
@@ -240,11 +247,18 @@ class HeldSession:
         """Let its worker go and keep its conversation.
 
         Raises:
+            ProviderCapabilityError: the provider could not reopen it.
             SessionStateError: a turn is under way.
         """
         async with self._asking:
             if self.turn_id is not None:
                 raise self._busy("a session cannot be released in a turn")
+            if self.about.profile is not None and not self.about.profile.supports_resume:
+                raise ProviderCapabilityError(
+                    "the provider cannot reopen a conversation, so the worker stays",
+                    where=f"session {self.about.name}",
+                    fix=f"If the session is over, delete it with: partyctl sessions delete {self.about.name}",
+                )
             await off_loop(lambda _: self.session.release())
         self._happened("session_released", self.about.name, "", {})
 

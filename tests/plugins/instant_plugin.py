@@ -1,4 +1,4 @@
-"""A provider that answers at once, with the text of its `answer` option."""
+"""A provider that answers at once, with the text of its `answer` option; with `resumes = false` it reopens nothing."""
 
 from collections.abc import Mapping
 
@@ -23,9 +23,8 @@ class InstantConversation:
 
 
 class InstantTransport:
-    profile = ProviderProfile("instant")
-
-    def __init__(self, answer: str) -> None:
+    def __init__(self, answer: str, resumes: bool) -> None:
+        self.profile = ProviderProfile("instant", supports_resume=resumes)
         self._answer = answer
 
     def open(self, spec: ConversationSpec) -> InstantConversation:
@@ -34,4 +33,4 @@ class InstantTransport:
 
 @hookimpl
 def partyctl_transport(kind: TransportKind, options: Mapping[str, object]) -> InstantTransport:
-    return InstantTransport(str(options.get("answer", "done")))
+    return InstantTransport(str(options.get("answer", "done")), options.get("resumes") is not False)

@@ -275,6 +275,19 @@ def test_a_worker_that_dies_with_nothing_to_do_is_told_and_costs_nothing(session
     assert (sessions.ask("b")["conversation"], sessions.events("recovery")) == (conversation, [])
 
 
+def test_a_worker_whose_conversation_could_not_be_reopened_is_not_released(sessions: Sessions) -> None:
+    (sessions.party.root / "party.toml").write_text(
+        '[party]\nnodes = 1\n[roles.Helper]\nprovider = "instant"\npermissions = { mode = "bypass" }\n'
+        'approvals = "deny"\noptions = { resumes = false }\n'
+    )
+    sessions.party.up()
+    sessions.ask("a")
+    worker = sessions.worker()
+    refused = sessions.party.run("release", "s")
+    assert (refused.returncode, "cannot reopen a conversation, so the worker stays" in refused.stderr) == (1, True)
+    assert (sessions.worker(), sessions.events("session_released")) == (worker, [])
+
+
 def test_an_idle_session_lets_its_worker_go_by_itself(sessions: Sessions) -> None:
     sessions.begin(said("one"), role="idle_release_after = 0.3")
     sessions.ask("a")
