@@ -23,7 +23,7 @@ class InstantConversation:
 
 
 class InstantTransport:
-    def __init__(self, answer: str, resumes: bool) -> None:
+    def __init__(self, answer: str, resumes: bool = True) -> None:
         self.profile = ProviderProfile("instant", supports_resume=resumes)
         self._answer = answer
 
