@@ -37,7 +37,6 @@ class AgentSession:
     def __init__(self, parts: SessionParts) -> None:
         self._core = SessionCore(parts)
         self._left_over = LeftOver(self._core)
-        self._let_go = False
         self._forgotten = weakref.finalize(self, _forgotten, self._core)
         self._forgotten.atexit = False
 
@@ -204,17 +203,16 @@ class AgentSession:
 
         In a fork of its process nothing happens: what it holds is that one's.
         """
-        self._forgotten.detach()
         if not self._core.is_here:
+            self._forgotten.detach()
             return
         with self._core.lock:
             commands = self._core.step(policy_events.CloseAsked(self._core.now()))
             self._core.pass_on_interrupt(commands)
-            first, self._let_go = not self._let_go, True
         self._core.carry_out(commands)
-        if first:
-            self._core.parts.engine.close()
-            self._core.let_go_if_over()
+        self._core.parts.engine.close()
+        self._core.let_go_if_over()
+        self._forgotten.detach()
 
     async def arelease(self) -> None:
         """`release`, for an event loop."""

@@ -148,9 +148,11 @@ class HiredEngine:
             if self._closed:
                 return
             self._closed = True
-        for connection in list(self._connections):
-            connection.close()
-        self._grounds.release()
+        try:
+            for connection in list(self._connections):
+                connection.close()
+        finally:
+            self._grounds.release()
 
     async def _open(
         self, ready: HiredConnection | None, spec: ConversationSpec, opening: Opening[HiredConnection], limit: float

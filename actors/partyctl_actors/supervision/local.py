@@ -6,7 +6,9 @@ provider ends it. Only a worker can be taken away from under a turn.
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
+import functools
 import logging
 import threading
 from collections import deque
@@ -59,6 +61,7 @@ class LocalEngine:
         self._transport = transport
         self._limits = limits
         self._opening: Opening[Conversation] | None = None
+        self._held: list[Conversation] = []
 
     @property
     def profile(self) -> ProviderProfile:
@@ -74,7 +77,7 @@ class LocalEngine:
         _thread("open", lambda: self._open(spec, opening))
         conversation = opening.result(limit)
         try:
-            return LocalConnection(conversation, self._limits, self.profile)
+            return LocalConnection(conversation, self._limits, self.profile, self._taken)
         except BaseException:
             _thread("close", lambda: self._dispose(conversation))
             raise
@@ -85,7 +88,9 @@ class LocalEngine:
             opening.abandon()
 
     def close(self) -> None:
-        """See `Engine.close`: it holds nothing."""
+        """See `Engine.close`: what was opened, and came to nobody because of a Ctrl-C, say."""
+        for conversation in list(self._held):
+            _thread("close", functools.partial(self._dispose, conversation)).join(self._limits.close)
 
     def _open(self, spec: ConversationSpec, opening: Opening[Conversation]) -> None:
         try:
@@ -93,9 +98,15 @@ class LocalEngine:
         except BaseException as error:
             opening.failed(error)
         else:
+            self._held.append(conversation)
             opening.made(conversation)
 
+    def _taken(self, conversation: Conversation) -> None:
+        with contextlib.suppress(ValueError):
+            self._held.remove(conversation)
+
     def _dispose(self, conversation: Conversation) -> None:
+        self._taken(conversation)
         _quietly("a conversation that was opened too late could not be closed", conversation.close)
 
 
@@ -106,12 +117,16 @@ class LocalConnection:
         Exception: it does not say how it is called.
     """
 
-    def __init__(self, conversation: Conversation, limits: SupervisorLimits, profile: ProviderProfile) -> None:
+    def __init__(
+        self, conversation: Conversation, limits: SupervisorLimits, profile: ProviderProfile,
+        taken: Callable[[Conversation], None],
+    ) -> None:  # fmt: skip
         self._known = name_of(conversation)
         self.alive = True
         self._conversation = conversation
         self._limits = limits
         self._profile = profile
+        self._taken = taken
         self._place = SchemaPlace()
         self._changed = threading.Condition()
         # Guarded by that: whether a turn runs, whether it was interrupted, and how many threads reach into it.
@@ -129,6 +144,7 @@ class LocalConnection:
 
     def turn(self, attempt: str, request: TurnRequest, emit: Emit, stop: StopSignal) -> TurnResult:
         """See `Connection.turn`."""
+        self._taken(self._conversation)
         with self._changed:
             if not self._changed.wait_for(lambda: self._inside == 0, self._limits.interrupt):
                 # What was meant for the turn before would land in this one.
@@ -187,6 +203,7 @@ class LocalConnection:
     def close(self) -> None:
         """See `Connection.close`. A transport that takes longer than its limit is left to itself."""
         self.alive = False
+        self._taken(self._conversation)
         closing = _thread("close", lambda: _quietly("a conversation could not be closed", self._conversation.close))
         closing.join(self._limits.close)
         if closing.is_alive():

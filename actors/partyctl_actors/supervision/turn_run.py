@@ -6,7 +6,7 @@ from partyctl_actors.supervision import endings, policy_events
 from partyctl_actors.supervision.attempts import attempted
 from partyctl_actors.supervision.deadlines import in_seconds, moment, the_earlier
 from partyctl_actors.supervision.left_over import LeftOver
-from partyctl_actors.supervision.policy_commands import Command, Execute, Fail, Finish, Open, Wait
+from partyctl_actors.supervision.policy_commands import Command, Execute, Fail, Finish, Open, Refuse, Wait
 from partyctl_actors.supervision.policy_events import Phase
 from partyctl_actors.supervision.running_turn import RunningTurn, Tell
 from partyctl_actors.supervision.session_core import SessionCore
@@ -25,8 +25,9 @@ def run_turn(core: SessionCore, left_over: LeftOver, ticket: TurnTicket, deadlin
         deadline: seconds within which the turn must be over; None for no limit.
         tell: hands an event to the handlers.
     """
-    running, commands = _begun(core, left_over, ticket, deadline, tell)
+    running = RunningTurn(ticket, None, tell)
     try:
+        commands = _begun(core, left_over, running, deadline)
         if core.running is running:
             core.notes.intend(ticket, core.state, running.deadline)
         outcome = _to_its_end(core, running, commands)
@@ -40,30 +41,30 @@ def run_turn(core: SessionCore, left_over: LeftOver, ticket: TurnTicket, deadlin
     return outcome
 
 
-def _begun(
-    core: SessionCore, left_over: LeftOver, ticket: TurnTicket, deadline: float | None, tell: Tell
-) -> tuple[RunningTurn, list[Command]]:
+def _begun(core: SessionCore, left_over: LeftOver, running: RunningTurn, deadline: float | None) -> list[Command]:
+    ticket = running.ticket
     now = moment(core.now())
     limit = None if deadline is None else in_seconds(deadline, now)
     with core.lock:
-        held, is_ending = core.ticket, False
+        held = core.ticket
         if held is not None and ticket.turn_id == held.turn_id and ticket != held:
             raise SessionStateError("the ticket was altered", where=ticket.turn_id, fix="Prepare another turn")
+        if core.running is None:
+            core.running = running  # before the step: whoever presses Ctrl-C after it finds whose turn to break off
         commands, begun_with = left_over.take(ticket.turn_id)
-        is_taken_over = bool(commands)
-        if is_taken_over:
+        running.is_taken_over = bool(commands)
+        if running.is_taken_over:
             limit = the_earlier(limit, begun_with and begun_with.on(now), now)
-            is_ending = core.state.turn is not None and core.state.turn.interrupted
+            if core.state.turn is not None and core.state.turn.interrupted:
+                running.stop.set()
         else:
             commands = core.step(policy_events.RunAsked(now.monotonic, ticket.turn_id))
+        if core.running is running and any(isinstance(each, Refuse) for each in commands):
+            core.running = None
         endings.raise_refused(commands)
-        running = RunningTurn(ticket, limit, tell, is_taken_over=is_taken_over)
-        if core.state.phase is not Phase.IDLE:
-            core.running = running
-        if is_ending:
-            running.stop.set()
+        running.deadline = limit
         running.note(core.state.turn)
-    return running, commands
+    return commands
 
 
 def _to_its_end(core: SessionCore, running: RunningTurn, commands: list[Command]) -> Turn | Exception:
@@ -110,6 +111,9 @@ def _broke(core: SessionCore, running: RunningTurn, error: BaseException) -> Non
     """What is no provider's failure ends the turn, so that the session is left ready for the next one."""
     with core.lock:
         if core.running is not running:
+            return
+        if core.state.phase in (Phase.IDLE, Phase.PREPARED):
+            core.running = None  # it had not begun
             return
         named = core.connections.conversation_id
         running.note(core.state.turn)
