@@ -39,7 +39,7 @@ class SharedGrounds:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 self._asking = asyncio.Lock()
-                self._thread = threading.Thread(target=self._loop.run_forever, name="agent-sessions", daemon=True)
+                self._thread = threading.Thread(target=_run, args=(self._loop,), name="agent-sessions", daemon=True)
                 self._thread.start()
             self._holders += 1
             return self._loop
@@ -52,10 +52,11 @@ class SharedGrounds:
                 return
             loop, thread = self._loop, self._thread
             self._loop = self._thread = None
-            asyncio.run_coroutine_threadsafe(self._end(), loop).result(STOP_LIMIT)
-            loop.call_soon_threadsafe(loop.stop)
+            ending = asyncio.run_coroutine_threadsafe(self._end(), loop)
+            # It ends by itself: whoever waits here may be interrupted by a Ctrl-C.
+            ending.add_done_callback(lambda _: loop.call_soon_threadsafe(loop.stop))
+            ending.result(STOP_LIMIT)
             thread.join(STOP_LIMIT)
-            loop.close()
 
     async def client(self) -> LauncherClient:
         """The launcher of the private host; of another one, if that is gone. On the loop.
@@ -87,3 +88,10 @@ class SharedGrounds:
         for task in others:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()
