@@ -1,6 +1,6 @@
 import pytest
 
-from partyctl_broker.shares import ENOUGH, REST_MAX, WINDOW, Shares
+from partyctl_broker.shares import ENOUGH, REST, REST_MAX, WINDOW, Shares
 
 FLOOD, A, B, FAR = b"flood", b"a", b"b", b"far"
 WRITES = {FLOOD: FLOOD, A: B, B: A, FAR: FLOOD}
@@ -69,10 +69,10 @@ def test_work_is_counted_over_the_whole_window(shares):
     assert shares.busy == {FLOOD}
 
 
-def test_as_much_rest_is_owed_as_there_was_work_within_a_limit(shares):
+def test_several_times_as_much_rest_is_owed_as_there_was_work_within_a_limit(shares):
     shares.rest(50, 7.0)
-    assert shares.wait(7.0) == pytest.approx(0.00005)
-    assert shares.wait(7.00004) == pytest.approx(0.00001)
+    assert shares.wait(7.0) == pytest.approx(0.00005 * REST)
+    assert shares.wait(7.00014) == pytest.approx(0.00005 * REST - 0.00014)
     assert shares.wait(7.1) == 0.0
     for _ in range(3):
         shares.rest(1000, 8.0)
