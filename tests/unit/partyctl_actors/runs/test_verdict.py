@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import json
 import re
+import sysconfig
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from fakes.runs import Ping
@@ -84,7 +86,8 @@ def raised(call: Callable[[], object]) -> Exception:
     try:
         call()
     except Exception as error:
-        return error
+        trace = error.__traceback__
+        return error.with_traceback(trace and trace.tb_next)  # this frame is no part of it
     raise AssertionError("it raised nothing")
 
 
@@ -95,8 +98,40 @@ def test_a_report_names_the_last_line_of_the_users_code_not_of_what_it_called() 
     assert ours.at.startswith(f"{__file__}:")
 
 
+PACKAGES = sysconfig.get_path("purelib")
+
+
+def module(name: str, file: str, source: str, **known: object) -> dict[str, Any]:
+    """The names of a module that was read from there."""
+    names: dict[str, Any] = {"__name__": name, **known}
+    exec(compile(source, file, "exec"), names)
+    return names
+
+
+@pytest.mark.parametrize("directory", [PACKAGES, "/home/anna/.local/lib/python3.11/site-packages"])
+def test_a_participant_from_an_installed_package_is_named_by_its_line_not_by_that_of_what_it_called(
+    directory: str,
+) -> None:
+    other = module("http_of.core", f"{directory}/http_of/core.py", "def get():\n    raise OSError('no')")
+    acme = module("acme.roles", f"{directory}/acme/roles.py", "def answer(offer):\n    return get()", get=other["get"])
+    assert report(raised(contained_call(acme["answer"])), 1).at == f"{directory}/acme/roles.py:2, in answer"
+
+
+def contained_call(call: Callable[[object], object]) -> Callable[[], object]:
+    """The call, as our own code makes it: no line of the user's is on the way."""
+    names = module("partyctl_actors.runs.caller", "caller.py", "def ours():\n    return call(None)", call=call)
+    made: Callable[[], object] = names["ours"]
+    return made
+
+
 def test_an_error_that_came_through_no_code_of_the_user_names_no_line() -> None:
     assert report(ValueError("made, and never raised"), 1).at == ""
+
+
+def test_a_package_that_we_call_ourselves_is_nobodys_participant() -> None:
+    checks = module("pydantic.main", f"{PACKAGES}/pydantic/main.py", "def check(value):\n    raise ValueError(value)")
+    error = raised(contained_call(checks["check"]))
+    assert report(error, 1).at == ""
 
 
 @pytest.mark.parametrize("error", [KeyError("k"), ContentError("no")])
