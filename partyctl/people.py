@@ -1,5 +1,6 @@
 """People in a run of `partyctl run`: whoever waits for one is told so, and nobody is shown a message twice."""
 
+import sys
 from collections.abc import Mapping
 
 from partyctl.maps import Map
@@ -35,10 +36,11 @@ class Asking:
 
 
 class _Silent:
-    """A terminal under a command that shows what is said: it asks, and does not tell it once more."""
+    """A terminal under a command that shows what is said on stdout: it asks on stderr, and tells nothing once more."""
 
     def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
+        terminal.ask_on(sys.stderr)
 
     async def choose(self, run_id: str, offer: Offer) -> Message:
         """See `HumanIo.choose`."""

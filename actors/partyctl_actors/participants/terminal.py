@@ -41,6 +41,7 @@ class Terminal:
     def __init__(self, read: TextIO | None = None, write: TextIO | None = None) -> None:
         self._read = read
         self._write = write
+        self._questions = write
         self._unread = b""
         self._ended = False
         self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
@@ -49,6 +50,10 @@ class Terminal:
     def is_standard(self) -> bool:
         """Whether it writes to standard output."""
         return self._write in (None, sys.stdout)
+
+    def ask_on(self, write: TextIO) -> None:
+        """Ask there from now on: standard output may be for what is said alone, and may be no terminal."""
+        self._questions = write
 
     async def choose(self, run_id: str, offer: Offer) -> Message:
         """See `HumanIo.choose`.
@@ -68,22 +73,22 @@ class Terminal:
                 try:
                     return kind.from_wire(fields)
                 except ContentError as error:
-                    self._say(f"  {error}")
+                    self._ask(f"  {error}")
 
     def told(self, run_id: str, envelope: Envelope) -> None:
         """See `HumanIo`."""
-        self._say(str(envelope))
+        self._say(str(envelope), self._write)
 
     async def _kind(self, offer: Offer) -> type[Message]:
-        self._say(f"{offer.role}, what do you say to {offer.receiver}?")
+        self._ask(f"{offer.role}, what do you say to {offer.receiver}?")
         for number, kind in enumerate(offer.messages, 1):
-            self._say(f"  {number} {kind.label}" + (f": {kind.intent.splitlines()[0]}" if kind.intent else ""))
+            self._ask(f"  {number} {kind.label}" + (f": {kind.intent.splitlines()[0]}" if kind.intent else ""))
         while True:
             line = await self._line(offer, "> ")
             for number, kind in enumerate(offer.messages, 1):
                 if line.strip() in (str(number), kind.label):
                     return kind
-            self._say(f"  a number from 1 to {len(offer.messages)}, or a name")
+            self._ask(f"  a number from 1 to {len(offer.messages)}, or a name")
 
     async def _field(self, offer: Offer, kind: type[Message], name: str, type_: FieldType) -> object:
         optional = _has_default(kind, name)
@@ -102,10 +107,10 @@ class Terminal:
                     why = str(error)
                 else:
                     return value
-            self._say(f"    {why.removeprefix('Value error, ')}")
+            self._ask(f"    {why.removeprefix('Value error, ')}")
 
     async def _line(self, offer: Offer, prompt: str) -> str:
-        self._put(prompt)
+        self._put(prompt, self._questions)
         while b"\n" not in self._unread and not self._ended:
             chunk = await _some((self._read or sys.stdin).fileno())
             self._ended = not chunk
@@ -120,12 +125,17 @@ class Terminal:
         line, _, self._unread = self._unread.partition(b"\n")
         return line.decode(errors="replace").rstrip("\r")
 
-    def _say(self, line: str) -> None:
-        # What others say must not steer the terminal.
-        self._put("".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in line) + "\n")
+    def _ask(self, line: str) -> None:
+        self._say(line, self._questions)
 
-    def _put(self, text: str) -> None:
-        out = self._write or sys.stdout
+    def _say(self, line: str, write: TextIO | None) -> None:
+        # What others say must not steer the terminal.
+        text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in line)
+        self._put(text + "\n", write)
+
+    @staticmethod
+    def _put(text: str, write: TextIO | None) -> None:
+        out = write or sys.stdout
         out.write(text)
         out.flush()
 

@@ -1,5 +1,6 @@
 """`partyctl run` of a file with a mistake in it, or with people in it, with a host and without one."""
 
+import json
 import re
 import subprocess
 import sys
@@ -43,16 +44,26 @@ def test_who_waits_for_a_person_at_a_desk_is_told_so_once(place: str, party: Par
     assert "asked" not in run.stderr.read()
 
 
-def test_a_terminal_does_not_repeat_what_is_shown_anyway(party: Party) -> None:
+def answered(party: Party, *options: str) -> subprocess.CompletedProcess[str]:
+    """A run whose person at the terminal types an answer."""
     done = subprocess.run(
-        [sys.executable, "-m", "partyctl", "run", f"{party.program('people.py')}:terminal"],
+        [sys.executable, "-m", "partyctl", "run", *options, f"{party.program('people.py')}:terminal"],
         env=party.environment, cwd=party.root, input="1\non its way\n", capture_output=True, text=True, timeout=40,
         check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("parcel 7") == 1
-    assert done.stdout.count("on its way") == 1
-    assert "Support, what do you say to Customer?" in done.stdout
+    assert "Support, what do you say to Customer?" in done.stderr
+    return done
+
+
+def test_a_terminal_asks_on_stderr_and_does_not_repeat_what_is_shown_anyway(party: Party) -> None:
+    said = ['Customer -> Support: Ticket(text="parcel 7")', 'Support -> Customer: Resolution(text="on its way")']
+    assert answered(party).stdout.splitlines() == said
+
+
+def test_nothing_but_json_goes_to_stdout_though_a_person_is_asked(party: Party) -> None:
+    lines = answered(party, "--json").stdout.splitlines()
+    assert [json.loads(line)["event"] for line in lines] == ["started", "delivered", "delivered", "ended"]
 
 
 def test_a_node_that_has_no_terminal_says_so(party: Party) -> None:
