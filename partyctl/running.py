@@ -20,8 +20,10 @@ from partyctl.people import Asking, people, shown_once
 from partyctl.program import digest, import_program, session_in
 from partyctl.recorded import Noting, Origin, recorded
 from partyctl.session import Session
+from partyctl.tracebacks import keep
 from partyctl_actors.journals import Journal
 from partyctl_actors.runs import Delivered, Reported, RunEvent, RunStarted, watching
+from partyctl_actors.runs.reports import line_of
 from partyctl_actors.supervision import WorkerStarted
 from partyctl_actors.supervision.policy_commands import Decided
 from partyctl_base.errors import PartyError
@@ -70,13 +72,12 @@ def run_here(
     session = session_in(import_program(path), path, name, config)
     run = resumed or session.id or RandomIds().new_id("run")
     if session.journal is not None:
-        return _run(session, session.journal, run, show, "")
-    journal = Noting(recorded(party), Origin.of(path, name, config))
-    return _run(session, journal, run, show, _ADVICE.format(run=run))
+        return _run(session, None, run, show, party)
+    return _run(session, Noting(recorded(party), Origin.of(path, name, config)), run, show, party)
 
 
-async def _run(session: Session, journal: Journal, run: str, show: Show, advice: str) -> int:
-    """Run it. `advice` is noted on an error that ends it after something was said."""
+async def _run(session: Session, recording: Journal | None, run: str, show: Show, party: str) -> int:
+    """Run it. `recording` is the party's journal, None if the session has one of its own."""
     running = asyncio.current_task()
     assert running is not None
     unshown: list[Exception] = []
@@ -102,7 +103,7 @@ async def _run(session: Session, journal: Journal, run: str, show: Show, advice:
         session.protocol,
         {role: shown_once(who) for role, who in session.cast.items()},
         allowance=session.allowance,
-        journal=journal,
+        journal=recording or session.journal,
         tracer=watching(watch),
         id=run,
     )
@@ -114,8 +115,10 @@ async def _run(session: Session, journal: Journal, run: str, show: Show, advice:
             raise unshown[0] from None
         raise
     except Exception as error:
-        if has_begun and advice:
-            error.add_note(advice)
+        if line_of(error) and (file := keep(party, run, error)) is not None:
+            error.add_note(f"the whole traceback: {f'partyctl runs show {run}' if recording else file}")
+        if has_begun and recording:
+            error.add_note(_ADVICE.format(run=run))
         if isinstance(error, PartyError):
             raise
         # A participant's own exception: the caller of the library gets it as it is, a person reads what it says.

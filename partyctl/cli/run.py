@@ -51,6 +51,13 @@ def run_or_resume(path: Path, name: str | None, config: PartyConfig, show: Show,
     Args:
         path, name, config, show, party, resumed: as for `partyctl.running.run_here`.
     """
+    from partyctl.tracebacks import forget
+
+    def shown(event: Map) -> None:
+        if event["event"] == "started":
+            forget(party, str(event["run"]))
+        show(event)
+
     # Only this call may tell that there is no host: an error of the run itself must never start it a second time.
     try:
         control = connect(party)
@@ -60,11 +67,11 @@ def run_or_resume(path: Path, name: str | None, config: PartyConfig, show: Show,
     if control is None:
         from partyctl.running import run_here
 
-        return until_signalled(run_here(path, name, config, show, party, resumed))
+        return until_signalled(run_here(path, name, config, shown, party, resumed))
     from partyctl.running import run_there
 
     with control:
-        return until_signalled(run_there(control, path, name, config, show, resumed))
+        return until_signalled(run_there(control, path, name, config, shown, resumed))
 
 
 def show_json(event: Map) -> None:

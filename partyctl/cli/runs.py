@@ -72,18 +72,25 @@ def show_all(as_json: bool, file: Path | None, party: str | None) -> int:
 def show(run: str, as_json: bool, file: Path | None, party: str | None) -> int:
     """Show what was said in a recorded run, with the number of each decision.
 
+    If it failed in code of your own, while no node ran it, the whole traceback follows on stderr.
+
     Exit codes: 0; 1 there is no such record, or it cannot be read; 7 party.toml or the state directory cannot be used.
     """
+    from partyctl import tracebacks
     from partyctl.recorded import recorded
 
-    kept, decisions = recorded(chosen_party(file, party), to_write=False).read(run)
+    chosen = chosen_party(file, party)
+    kept, decisions = recorded(chosen, to_write=False).read(run)
+    traceback = tracebacks.kept(chosen, run)
     if as_json:
         said: list[object] = [decision_document(each) for each in decisions]
-        emit_json({"schema_version": SCHEMA_VERSION, **document(kept), "said": said})
+        emit_json({"schema_version": SCHEMA_VERSION, **document(kept), "said": said, "traceback": traceback or None})
         return 0
     for number, decision in enumerate(decisions, 1):
         emit(decision_text(number, decision))
     say(f"run {kept.run}: {state(kept)}" + (f": {kept.ending}" if state(kept) == "ended early" else ""))
+    for line in traceback.splitlines():
+        click.echo(printable(line), err=True)
     return 0
 
 
@@ -186,6 +193,7 @@ def delete(runs: tuple[str, ...], before: str, as_json: bool, file: Path | None,
     """
     from partyctl.cli.deleting import delete_each
     from partyctl.recorded import recorded
+    from partyctl.tracebacks import forget
     from partyctl_actors.supervision.run_logs import delete_run
 
     if not runs and not before:
@@ -195,7 +203,12 @@ def delete(runs: tuple[str, ...], before: str, as_json: bool, file: Path | None,
     if before:
         old = [kept.run for kept in journal.survey()[0] if kept.ending and timestamp(kept.changed) < before]
         runs = (*runs, *(run for run in old if run not in runs))
-    return delete_each(chosen, runs, lambda run: delete_run(journal, run), as_json=as_json)
+
+    def delete_one(run: str) -> None:
+        delete_run(journal, run)
+        forget(chosen, run)
+
+    return delete_each(chosen, runs, delete_one, as_json=as_json)
 
 
 def _go_to(directory: str) -> None:

@@ -241,3 +241,18 @@ def test_deleting_needs_to_be_told_what(partyctl: Cli) -> None:
     assert "name a RUN, or give --before" in done.stderr
     assert partyctl("runs", "delete", "--before", "yesterday").returncode == 2
     assert list(partyctl.home.glob("**/runs")) == []
+
+
+def test_a_traceback_is_kept_until_the_run_goes_on_or_is_deleted(story: Cli) -> None:
+    kept = json.loads(story("runs", "show", "story", "--json").stdout)["traceback"]
+    assert kept.startswith("Traceback (most recent call last):")
+    assert "the reviewer is not there" in kept
+    assert story("runs", "resume", "story").returncode == 0
+    assert json.loads(story("runs", "show", "story", "--json").stdout)["traceback"] is None
+    (story.home / "absent").touch()
+    assert story("runs", "fork", "story", "--at", "1", "--as", "other").returncode == 0
+    assert story("runs", "resume", "other").returncode == 1
+    left = story.home / "state" / "partyctl" / "default" / "tracebacks"
+    assert len(list(left.iterdir())) == 1
+    assert story("runs", "delete", "other").returncode == 0
+    assert list(left.iterdir()) == []

@@ -30,6 +30,12 @@ def test_a_mistake_in_a_participant_is_told_with_file_and_line_and_how_to_go_on(
         logs = party.run("logs").stdout
         assert "Traceback (most recent call last):" in logs
         assert "KeyError: 'missing'" in logs
+    else:
+        assert "Traceback" not in failed.stderr
+        (found,) = re.findall(r"^the whole traceback: partyctl (runs show run-\w+)$", failed.stderr, re.MULTILINE)
+        shown = party.run(*found.split()).stderr
+        assert "Traceback (most recent call last):" in shown
+        assert f'File "{MISTAKE}", line {line}, in answer' in shown
 
 
 def test_who_waits_for_a_person_at_a_desk_is_told_so_once(place: str, party: Party) -> None:
