@@ -1,6 +1,8 @@
 """The process that imports the user's file and plays the roles that are code: forked by the launcher for a node.
 
-It is a peer of the broker like any other. What it prints goes to its stderr, whose tail the launcher keeps.
+It is a peer of the broker like any other. What it prints goes to its stderr, whose tail the launcher keeps. It is a
+subreaper: what the file's code starts in the background belongs to the file, whose runs may share it, lives until the
+last of them is over, and is then killed by the launcher. What of it ends before that is reaped here.
 """
 
 import asyncio
@@ -31,9 +33,13 @@ from partyctl_base.aio import AsyncChannel
 from partyctl_base.channel import Channel, ChannelClosed
 from partyctl_base.looping import run_loop
 from partyctl_broker.peer import ZmqBus
+from partyctl_confinement.orphans import Orphans
 
 OVER_LIMIT = 5.0
 """Seconds the roles of a run that is over get to end."""
+
+REAP_EVERY = 10.0
+"""Seconds between two looks at children that ended and that nobody waits for; they are reaped at the second."""
 
 
 def main(channel: Channel) -> int:
@@ -63,6 +69,14 @@ class CodeHost:
 
     async def serve(self) -> int:
         """Answer the node's orders until end-of-file."""
+        reaping = asyncio.create_task(_reaping())
+        try:
+            await self._serve()
+        finally:
+            reaping.cancel()
+        return 0
+
+    async def _serve(self) -> None:
         while (received := await self._channel.receive()) is not None:
             order = unpack(received.data)
             run = str(order.get("run", ""))
@@ -81,7 +95,6 @@ class CodeHost:
         if self._bus is not None:
             await self._bus.close()
         self._channel.close()
-        return 0
 
     def _spawn(self, work: Coroutine[object, object, None]) -> None:
         task = asyncio.create_task(work)
@@ -186,6 +199,14 @@ class CodeHost:
     def _actor(self, bus: ZmqBus, run_id: str, session: Session, role: Role) -> RoleActor:
         seat = Seat(run_id, role, session.protocol)
         return RoleActor(bus, run_id, role, session.protocol, bound(session.cast[role], seat), meter=seat.meter)
+
+
+async def _reaping() -> None:
+    orphans = Orphans()
+    while True:
+        with contextlib.suppress(OSError):  # no descriptor is left to look with
+            orphans.reap()
+        await asyncio.sleep(REAP_EVERY)
 
 
 async def _played(actor: RoleActor) -> None:

@@ -7,6 +7,8 @@ import signal
 import pytest
 from support.party import Party, wait_until
 
+from partyctl_base.process import is_alive
+
 ADVICE = re.compile(r"^go on with: partyctl runs resume run-\w+$", re.MULTILINE)
 
 
@@ -35,3 +37,27 @@ def test_a_launcher_that_is_killed_is_named_and_the_run_can_go_on(party: Party) 
     assert "launcher" in err
     assert "then run again" not in err
     assert ADVICE.search(err), err
+
+
+LEAVING = """
+import os, subprocess
+import partyctl as ap
+A, B = ap.roles("A", "B")
+class Say(ap.Message):
+    pass
+def leave(offer, heard):
+    left = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    with open("left", "w") as file:
+        file.write(f"{left.pid} {os.getpid()}")
+    return Say()
+session = ap.Session(ap.Protocol(ap.send(A, B, Say)), {A: leave, B: ap.Script([])})
+"""
+
+
+def test_what_a_function_started_and_left_is_ended_with_the_last_run_of_its_file(party: Party) -> None:
+    (party.root / "leaving.py").write_text(LEAVING)
+    party.up("--nodes", "1")
+    done = party.run("run", "leaving.py")
+    assert done.returncode == 0, done.stderr
+    pids = [int(pid) for pid in (party.root / "left").read_text().split()]
+    wait_until(lambda: not any(is_alive(pid) for pid in pids), 5, "the code host and what it left are gone")

@@ -1,6 +1,9 @@
 """The code host from within, its file already imported: plans, plays, and what goes wrong with one run of several."""
 
 import asyncio
+import contextlib
+import os
+import subprocess
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import ModuleType
@@ -11,6 +14,7 @@ from fakes.runs import A, B, Hanging, Ping, Pong, request_reply
 
 import partyctl as ap
 from partyctl.maps import Map, pack, unpack
+from partyctl.node import codehost
 from partyctl.node.codehost import CodeHost
 from partyctl_actors.participants import Participant, Player, Seat
 from partyctl_actors.protocol import load
@@ -153,3 +157,23 @@ def test_the_end_of_one_run_does_not_keep_another_waiting() -> None:
         conductors[1].close()
 
     hosting(Hanging(), work)
+
+
+def test_what_a_run_left_behind_is_reaped_when_it_ends_and_what_is_waited_for_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(codehost, "REAP_EVERY", 0.01)
+    # A child of the shell's; these tests run under a subreaper, as the code of a code host does.
+    left = int(subprocess.run(["sh", "-c", "true & echo $!"], capture_output=True, check=True).stdout)
+
+    async def watching(scene: Scene) -> None:
+        with subprocess.Popen(["false"]) as ours:
+            os.waitid(os.P_PID, ours.pid, os.WEXITED | os.WNOWAIT)
+            with contextlib.suppress(ProcessLookupError):
+                async with asyncio.timeout(20):
+                    while True:
+                        os.kill(left, 0)
+                        await asyncio.sleep(0.01)
+            assert ours.wait() == 1
+
+    hosting(Hanging(), watching)
