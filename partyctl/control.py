@@ -227,10 +227,23 @@ def owner(party: str) -> Owner | None:
     """
     path = runtime_directory(party) / LOCK_NAME
     try:
-        found = _read_owner(path)
+        found = read_owner(path)
     except OSError as error:
         raise Unknown(party, path, error.strerror or str(error)) from None
     return found if found is not None and is_alive(found.pid) and is_held(path) else None
+
+
+def lost_owner(party: str) -> Owner | None:
+    """The host that was the last one and did not take its name out of the lock file, as each does that ends in order.
+
+    None if there is none, one runs, or it cannot be told. Raises PathError as `owner` does.
+    """
+    path = runtime_directory(party) / LOCK_NAME
+    try:
+        found = read_owner(path)
+    except OSError:
+        return None
+    return None if found is None or is_held(path) else found
 
 
 def await_owner(party: str, timeout: float = 1.0) -> Owner | None:
@@ -282,14 +295,14 @@ def condition(pid: int | None) -> Condition:
 def read_owner_pid(party: str) -> int | None:
     """The process named in the lock file, whether it holds the lock or not."""
     try:
-        found = _read_owner(runtime_directory(party) / LOCK_NAME)
+        found = read_owner(runtime_directory(party) / LOCK_NAME)
     except OSError:
         return None
     return found.pid if found else None
 
 
-def _read_owner(path: Path) -> Owner | None:
-    """The text of a lock file; None if there is no file, or its text is torn."""
+def read_owner(path: Path) -> Owner | None:
+    """The text of a lock file; None if there is no file, or its text is torn. Raises OSError if it cannot be read."""
     try:
         with path.open("rb") as stream:
             told = json.loads(stream.read(4096))

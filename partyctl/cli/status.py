@@ -4,7 +4,8 @@ One table each for the processes, the workers, the runs and the agent sessions t
 a page shared by n processes counts as one n-th in each. Workers show their confinement; `unconfined` means that a
 worker can do whatever you can.
 
-A party that gave up says so, with what it gave up, how often that died and how it died last, until the next `up`.
+A party whose host was killed says so, with what of it still runs. One that gave up says so, with what it gave up, how
+often that died and how it died last. Both until the next `up`.
 
 --json gives one document with schema_version 1: times in RFC 3339 (UTC), durations in seconds, memory in bytes.
 
@@ -21,12 +22,13 @@ import click
 from partyctl.cli import session_rows
 from partyctl.cli.options import chosen_party, party_options
 from partyctl.cli.output import duration, emit, emit_json, emit_table, printable, size
-from partyctl.control import connect, owner
+from partyctl.control import connect, lost_owner, owner
 from partyctl.errors import ExitCode, HostError, NotAnswering, NotRunning, Unknown, VersionSkew, exit_code
 from partyctl.logbook import last_give_up
 from partyctl.maps import Map, maps
 from partyctl.masking import masked_value
 from partyctl_base.errors import PartyError
+from partyctl_base.paths import runtime_directory
 
 SCHEMA_VERSION = 1
 
@@ -46,11 +48,13 @@ def command(file: Path | None, party: str | None, as_json: bool, check: bool) ->
     try:
         document = fetch(name)
     except NotRunning as error:
-        gave_up = given_up(name)
+        gave_up, lost = given_up(name), lost_host(name)
         if as_json:
-            emit_json(absent(name, "gave up" if gave_up else "not running", None, gave_up))
+            emit_json(absent(name, "gave up" if gave_up else "not running", None, gave_up, lost))
         else:
             emit(f"party {name}: not running")
+            if lost is not None:
+                emit(lost_text(lost))
             for each in gave_up:
                 emit(f"! it gave up at {_text(each, 'time')}: {_text(each, 'why')}")
         return exit_code(error) if check else 0
@@ -103,9 +107,32 @@ def given_up(party: str) -> list[Map]:
     return [about | {key: fields.get(key) for key in ("deaths", "period", "last_cause")}]
 
 
-def absent(party: str, state: str, pid: int | None, gave_up: Sequence[Map] = ()) -> Map:
+def lost_host(party: str) -> Map | None:
+    """The host that ended without a farewell, and the workers of it that still run; None if it said one."""
+    from partyctl_confinement import records
+
+    found = lost_owner(party)
+    if found is None:
+        return None
+    known, _ = records.read_all(runtime_directory(party) / "spawned")
+    left = [each.pid for each in known if each.is_alive()]
+    return {"pid": found.pid, "started": found.started, "swept": [], "left": left}
+
+
+def lost_text(lost: Map) -> str:
+    """The same for people."""
+    left = _text(lost, "left")
+    what = f"still running are its workers {left}, which partyctl up ends" if left else "nothing of it is left running"
+    return (
+        f"! its host (pid {lost['pid']}, since {_text(lost, 'started')}) ended without a farewell: it was killed, or "
+        f"the machine went down; {what}. Start it again with: partyctl up"
+    )
+
+
+def absent(party: str, state: str, pid: int | None, gave_up: Sequence[Map] = (), lost: Map | None = None) -> Map:
     """The document of a party that says nothing itself, in the shape of one that does."""
     nothing: Map = {
+        "lost": lost,
         "gave_up": list(gave_up),
         "books": {},
         "listen": None,

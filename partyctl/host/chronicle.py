@@ -1,11 +1,11 @@
 """What the host writes into the party's two books: what happened, and what workers and the host's children printed.
 
-Kinds of events: starting, ready, draining, stopped, gave_up (of the party or a part); restarted (of a part);
-run_started, run_ended, run_failed; session_begun, session_taken_up, session_not_taken_up, session_released,
-session_deleted, recovery (what the recovery rules decided in a session, with the rule and its counters),
-turn_not_recorded (its answer was given, and would be lost with its node); worker_died (it ended badly, and nobody
-wanted it); listening, not_listening; key_added, key_revoked; noticed (by the broker: somebody was cut off, descriptors
-run short).
+Kinds of events: host_lost (the one before ended without a farewell; what of it was swept); starting, ready, draining,
+stopped, gave_up (of the party or a part); restarted (of a part); run_started, run_ended, run_failed; session_begun,
+session_taken_up, session_not_taken_up, session_released, session_deleted, recovery (what the recovery rules decided in
+a session, with the rule and its counters), turn_not_recorded (its answer was given, and would be lost with its node);
+worker_died (it ended badly, and nobody wanted it); listening, not_listening; key_added, key_revoked; noticed (by the
+broker: somebody was cut off, descriptors run short).
 """
 
 from typing import Protocol

@@ -13,13 +13,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from partyctl.control import LOCK_NAME, owner
-from partyctl.errors import AlreadyRunning, HostError
+from partyctl.control import LOCK_NAME, owner, read_owner
+from partyctl.errors import AlreadyRunning, HostError, Owner
 from partyctl_base.paths import RUNTIME_VARIABLE
 
 
 class PartyLock:
     """Holds `directory/lock` from construction to the end of the process or `release`.
+
+    Attributes:
+        lost: the host that held it before, if that ended without a farewell: its name is still there.
 
     Raises:
         AlreadyRunning: a living process holds it; names its pid.
@@ -28,6 +31,7 @@ class PartyLock:
 
     def __init__(self, party: str, directory: Path) -> None:
         path = directory / LOCK_NAME
+        self.lost: Owner | None = None
         try:
             self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except OSError as error:
@@ -37,6 +41,8 @@ class PartyLock:
         except BlockingIOError:
             os.close(self._fd)
             raise AlreadyRunning(party, owner(party)) from None
+        with contextlib.suppress(OSError):
+            self.lost = read_owner(path)
         text = json.dumps({"pid": os.getpid(), "party": party, "started": datetime.now(UTC).isoformat()})
         try:
             os.ftruncate(self._fd, 0)

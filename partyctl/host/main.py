@@ -16,7 +16,7 @@ from pathlib import Path
 
 from partyctl.config import PartyConfig
 from partyctl.config_text import fingerprint
-from partyctl.errors import HostError
+from partyctl.errors import HostError, Owner
 from partyctl.host import report
 from partyctl.host.budget import GiveUp, RestartPolicy
 from partyctl.host.children import Children
@@ -34,6 +34,9 @@ from partyctl_base.ids import RandomIds
 from partyctl_base.paths import runtime_directory
 from partyctl_base.process import set_child_subreaper
 from partyctl_confinement import reaper
+
+FAREWELL = "the host before ended without a farewell: it was killed, or the machine went down"
+"""Of a host that left its name in the lock."""
 
 LOG_LOOK = 2.0
 """Seconds between two looks at the length of host.log; a look is two calls of the kernel."""
@@ -67,14 +70,22 @@ def serve(config: PartyConfig, *, ready_fd: int | None = None) -> int:
     """
     os.umask(0o077)
     directory = runtime_directory(config.name)
-    with PartyLock(config.name, directory):
+    with PartyLock(config.name, directory) as lock:
         set_child_subreaper()
-        reaper.reap_records(directory / "spawned")
-        return asyncio.run(_serve(config, directory, ready_fd))
+        reaped = reaper.reap_records(directory / "spawned")
+        return asyncio.run(_serve(config, directory, ready_fd, lost(lock.lost, reaped)))
 
 
-async def _serve(config: PartyConfig, directory: Path, ready_fd: int | None) -> int:
-    return await Host(config, directory, ready_fd).run()
+async def _serve(config: PartyConfig, directory: Path, ready_fd: int | None, lost: Map | None) -> int:
+    return await Host(config, directory, ready_fd, lost).run()
+
+
+def lost(host: Owner | None, reaped: reaper.Reaped) -> Map | None:
+    """What is told of a host that ended without a farewell, and of what it left; None if there is nothing to tell."""
+    if host is None and not reaped.killed:
+        return None
+    about: Map = {"pid": host.pid if host else None, "started": host.started if host else None}
+    return about | {"swept": list(reaped.killed), "left": list(reaped.left)}
 
 
 def say(line: str) -> None:
@@ -92,10 +103,11 @@ async def _keep_log_short(path: Path) -> None:
 class Host:
     """One party while it runs."""
 
-    def __init__(self, config: PartyConfig, directory: Path, ready_fd: int | None) -> None:
+    def __init__(self, config: PartyConfig, directory: Path, ready_fd: int | None, lost: Map | None) -> None:
         self._config = config
         self._directory = directory
         self._ready_fd = ready_fd
+        self._lost = lost
         self._nodes = config.nodes or os.cpu_count() or 1
         self.state = "starting"
         self._started = time.time()
@@ -128,6 +140,8 @@ class Host:
         answers = {"status": self._status, "wait": self._wait, "down": self._down, "enter": self._enter}
         answers |= {"keys": self._keys}
         doors = Doors(self._directory, self._config.name, answers, config=fingerprint(self._config))
+        if self._lost is not None:
+            self._chronicle.happened("host_lost", "host", FAREWELL, **self._lost)
         self._chronicle.happened("starting", "party", pid=os.getpid())
         self.tree.spawn_task(_keep_log_short(log_path(self._config.name)))
         try:
@@ -205,7 +219,7 @@ class Host:
 
     async def _status(self, caller: Caller, request: Map) -> None:
         books = self._chronicle.troubles
-        document = await report.document(self.tree, self._config.name, self.state, self._started, books)
+        document = await report.document(self.tree, self._config.name, self.state, self._started, books, self._lost)
         await caller.reply({"t": "status", "status": document})
 
     async def _wait(self, caller: Caller, request: Map) -> None:

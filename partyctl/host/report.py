@@ -58,7 +58,12 @@ def _named(run: Map) -> str:
 
 
 async def document(
-    tree: Tree, party: str, state: str, started: float, books: Mapping[str, str] = types.MappingProxyType({})
+    tree: Tree,
+    party: str,
+    state: str,
+    started: float,
+    books: Mapping[str, str] = types.MappingProxyType({}),
+    lost: Map | None = None,
 ) -> Map:
     """The status document, schema version 1. Times are RFC 3339 in UTC, durations seconds, memory bytes.
 
@@ -67,6 +72,7 @@ async def document(
         party, state: the party's name, and what it does.
         started: when, in seconds of the epoch.
         books: of each book why it cannot be written; "" if it can.
+        lost: what is told of the host before, if it ended without a farewell.
     """
     answers, hired, broker = await asyncio.gather(
         _answers(tree), tree.ask("launcher", "workers", limit=ASK_LIMIT), tree.ask("broker", "stats", limit=ASK_LIMIT)
@@ -81,6 +87,7 @@ async def document(
         "uptime": round(time.time() - started, 3),
         "state": state,
         "confinement": "unconfined",
+        "lost": lost,
         "gave_up": [_given_up(tree, name) for name in tree.given_up],
         "books": {name: trouble or None for name, trouble in books.items()},
         "listen": listening.document(tree.listening),

@@ -29,6 +29,7 @@ STATUS = {
     "uptime": 63.5,
     "state": "ready",
     "confinement": "unconfined",
+    "lost": None,
     "gave_up": [],
     "books": {"logs": None, "events": None},
     "listen": None,

@@ -9,6 +9,8 @@ import subprocess
 
 import pytest
 
+from partyctl_base.process import ProcessIdentity
+from partyctl_confinement import records
 from tests.fakes.control_host import STATUS, FakeHost
 
 from .conftest import Cli
@@ -129,6 +131,32 @@ def test_an_interrupted_command_is_exit_130_without_traceback(partyctl: Cli) -> 
             raise
     assert command.returncode == 130
     assert "Traceback" not in told
+
+
+def test_a_host_that_was_killed_is_named_until_the_next_one(partyctl: Cli) -> None:
+    with FakeHost(partyctl.runtime / "p") as host:
+        host.kill()
+    told = partyctl("status", "--party", "p").stdout
+    assert f"! its host (pid {host.pid}, since " in told
+    assert "ended without a farewell" in told
+    assert "nothing of it is left running" in told
+    document = json.loads(partyctl("status", "--party", "p", "--json").stdout)
+    assert (document["state"], document["pid"]) == ("not running", None)
+    assert (document["lost"]["pid"], document["lost"]["left"]) == (host.pid, [])
+
+
+def test_what_a_killed_host_left_running_is_named(partyctl: Cli) -> None:
+    with FakeHost(partyctl.runtime / "p") as host:
+        host.kill()
+    spawned = partyctl.runtime / "p" / "spawned"
+    spawned.mkdir()
+    with subprocess.Popen(["sleep", "60"]) as left:
+        found = ProcessIdentity.of(left.pid)
+        assert found is not None
+        records.write(spawned, found)
+        told = partyctl("status", "--party", "p").stdout
+        left.kill()
+    assert f"still running are its workers {left.pid}, which partyctl up ends" in told
 
 
 def test_a_second_party_of_that_name_is_refused_and_the_first_one_named(partyctl: Cli) -> None:

@@ -142,8 +142,14 @@ def test_what_a_crash_leaves_does_not_stop_a_start(partyctl: Cli) -> None:
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
     until(lambda: not [pid for pid in pids if is_alive(pid)], 3)
-    assert "not running" in partyctl("status").stdout
+    assert f"not running\n! its host (pid {pid}, since " in partyctl("status").stdout
     assert partyctl("up", "-d", "--wait", "--nodes", "1").returncode == 0
+    events = [json.loads(line) for line in partyctl("events", "--json").stdout.splitlines()]
+    (lost,) = [event["fields"] for event in events if event["kind"] == "host_lost"]
+    assert (lost["pid"], lost["left"]) == (pid, [])
+    assert json.loads(partyctl("status", "--json").stdout)["lost"] == lost
+    assert partyctl("down").returncode == 0
+    assert "farewell" not in partyctl("status").stdout
 
 
 def test_whoever_is_killed_another_one_wins_and_only_one(partyctl: Cli) -> None:
