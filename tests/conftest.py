@@ -1,4 +1,7 @@
-"""After every test nothing of it is left: no process. Tests run under a child subreaper, so orphans show up here."""
+"""After every test nothing of it is left: no process. Tests run under a child subreaper, so orphans show up here.
+
+After a run that is killed nothing is left either: its guardian ends what it had started.
+"""
 
 import os
 import time
@@ -7,12 +10,14 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from support import guardian
 
 from partyctl_base.process import children, is_alive, set_child_subreaper
 
 SETTLE = 3.0
 """Seconds a test's last processes get to be gone."""
 
+guardian.start()
 set_child_subreaper()
 
 # A busy machine is no failure.
