@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from support import guardian
+
 from partyctl_base.process import children, is_alive
 
 PLUGINS = Path(__file__).parent.parent / "plugins"
@@ -28,6 +30,7 @@ class Party:
             "PATH": os.environ["PATH"],
             "HOME": str(self.root / "home"),
             "LANG": "C.UTF-8",
+            **guardian.mark(),
             "PYTHONPATH": str(PLUGINS),
             "PARTYCTL_RUNTIME_DIR": str(self.root / "run"),
             "XDG_STATE_HOME": str(self.root / "state"),

@@ -8,13 +8,12 @@ from support.party import Party, wait_until
 from partyctl_base.process import is_alive
 
 RUN = """
-import os, signal, subprocess, sys, time
+import os, signal, subprocess, sys
 from support import guardian
 from partyctl_base.process import set_child_subreaper
 guardian.start()
 set_child_subreaper()
 subprocess.run([sys.executable, "-m", "partyctl", "up", "--wait", "--nodes", "1"], check=True)
-time.sleep(2 * guardian.EVERY)
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
