@@ -6,15 +6,10 @@ given to another peer in that instant, that one reconnects and sends again.
 """
 
 import contextlib
-import fcntl
-import os
 import select
-import socket
 import struct
-import sys
-import termios
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final, cast
 
 import zmq
@@ -25,6 +20,7 @@ from partyctl_broker.crowd import Crowd
 from partyctl_broker.doors import Doors
 from partyctl_broker.guard import Resident, return_memory
 from partyctl_broker.liveness import Liveness
+from partyctl_broker.sockets import cut_off, process
 from partyctl_broker.zap import Gate, Verdict
 
 CUT_DELAY: Final = 0.05
@@ -36,7 +32,6 @@ TIDY_DELAY: Final = 0.2
 TIDY_OVER: Final = 48 * 1024 * 1024
 """Bytes of memory below which nothing is given back when a connection ends."""
 _EVENT: Final = struct.Struct("=Hi")
-_PEER: Final = struct.Struct("=iII")
 _WAIT_NOT: Final = int(zmq.NOBLOCK)
 _RCVMORE: Final = int(zmq.RCVMORE)
 _ACCEPTED: Final = int(zmq.EVENT_ACCEPTED)
@@ -230,84 +225,3 @@ class Lookout:
         if probe is not None:
             due.append(probe)
         return max(0.0, min(due)) if due else None
-
-
-class Suspicion:
-    """The connections as the guard of the memory sees them. Touches nothing but descriptors and sets of its own.
-
-    Args:
-        lookout: the connections.
-        reading: those that a message came from in the present turn of the loop.
-    """
-
-    def __init__(self, lookout: Lookout, reading: Mapping[bytes, object]) -> None:
-        self._lookout, self._reading = lookout, reading
-        self.seen: set[bytes] = set()
-        """Connections that a message came from; the loop adds to it."""
-        self.rounds = 0
-        """How often the loop has listened to everybody; the loop counts."""
-        self._rounds = 0
-        self.bytes = 0
-        """How much came in large letters; the loop counts."""
-        self._bytes = 0
-        self.large: set[bytes] = set()
-        """Who sent a huge letter of late; the loop knows."""
-        self.guilty: list[tuple[bytes | None, str]] = []
-        """Who was cut off: connection and process."""
-
-    def descriptors(self) -> list[int]:
-        """The descriptors of all connections."""
-        return list(self._lookout.crowd.descriptors)
-
-    def has_read(self) -> bool:
-        """Whether everybody was listened to since this was last asked and true."""
-        former, self._rounds = self._rounds, self.rounds
-        return self.rounds > former
-
-    def heard(self) -> set[int]:
-        """The descriptors of those that are new, or that a message came from, since this was last asked."""
-        descriptor, fresh = self._lookout.liveness.descriptor, self._lookout.fresh
-        found = {descriptor(connection) for connection in (*self.seen, *self._reading)} | fresh
-        self.seen.clear()
-        fresh.clear()
-        return {one for one in found if one is not None}
-
-    def passed(self) -> tuple[int, int]:
-        """Bytes of large letters that came since this was last asked; how many connections sent huge ones of late."""
-        former, self._bytes = self._bytes, self.bytes
-        return self._bytes - former, len(self.large)
-
-    def cut(self, descriptor: int) -> None:
-        """End a connection."""
-        self.guilty.append((self._lookout.liveness.connection(descriptor), process(descriptor)))
-        cut_off(descriptor)
-
-
-def process(descriptor: int) -> str:
-    """The name of the process behind a local socket, for bans; empty if the kernel does not tell."""
-    with contextlib.suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as connection:
-        if connection.family == socket.AF_UNIX:
-            pid, _, _ = _PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
-            return f"process {pid}" if pid else ""
-    return ""
-
-
-def unread_by_peer(descriptor: int) -> int:
-    """Bytes in the kernel that the peer behind a socket has not read; 0 if the socket is closed by now."""
-    try:
-        return int.from_bytes(fcntl.ioctl(descriptor, termios.TIOCOUTQ, bytes(4)), sys.byteorder)
-    except OSError:
-        return 0
-
-
-def hung_up(descriptor: int) -> bool:
-    """Whether the peer behind a socket has closed it: the kernel knows at once, ZeroMQ's own thread a little later."""
-    poll = select.poll()
-    poll.register(descriptor, select.POLLRDHUP)
-    return any(events & (select.POLLHUP | select.POLLRDHUP) for _, events in poll.poll(0))
-
-
-def cut_off(descriptor: int) -> None:
-    """Shut a socket of ZeroMQ's down."""
-    with contextlib.suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as connection:
-        connection.shutdown(socket.SHUT_RDWR)

@@ -11,7 +11,6 @@ who is not busy either, take OTHERS of one: the two ends of a stream are never i
 """
 
 from collections import deque
-from collections.abc import Mapping
 from typing import Final
 
 WINDOW: Final = 0.01
@@ -60,6 +59,8 @@ class Shares:
     def __init__(self) -> None:
         self.busy: frozenset[bytes] = frozenset()
         """The connections that have to wait; empty as long as they are in nobody's way."""
+        self.spent: dict[bytes, int] = {}
+        """Work since the last `note`, microseconds by connection; the shell adds to it. Always the same mapping."""
         self._window = _Window()
         self._recent: deque[_Window] = deque(maxlen=RECENT - 1)
         self._began = 0.0
@@ -70,13 +71,18 @@ class Shares:
         """Whom each connection has written to in the present window; the shell adds to it, until it calls `note`."""
         return self._window.wrote
 
-    def note(self, spent: Mapping[bytes, int], now: float) -> None:
-        """Work was done: for whom, microseconds by connection."""
+    def charge(self, connection: bytes, cost: int) -> None:
+        """Work was done for a connection, microseconds."""
+        self.spent[connection] = self.spent.get(connection, 0) + cost
+
+    def note(self, now: float) -> None:
+        """Count what was spent, and judge; a turn of the loop is over."""
         window = self._window.spent
-        for connection, cost in spent.items():
+        for connection, cost in self.spent.items():
             window[connection] = work = window.get(connection, 0) + cost
             if work >= ENOUGH and connection not in self.busy and self._others_want(self.busy | {connection}):
                 self.busy |= {connection}
+        self.spent.clear()
         if now - self._began >= WINDOW:
             self._judge(now - self._began)
             self._began, self._window = now, _Window()

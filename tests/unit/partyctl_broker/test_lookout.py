@@ -1,4 +1,3 @@
-import os
 import socket
 from collections import Counter
 
@@ -7,26 +6,8 @@ import zmq
 
 from partyctl_broker.auth import Roll
 from partyctl_broker.doors import Doors
-from partyctl_broker.lookout import CUT_DELAY, LEAVES, Lookout, hung_up, process
-
-
-def test_the_kernel_tells_who_has_hung_up_even_with_mail_unread():
-    ours, theirs = socket.socketpair()
-    with ours:
-        assert not hung_up(ours.fileno())
-        theirs.send(b"last words")
-        assert not hung_up(ours.fileno())
-        theirs.close()
-        assert hung_up(ours.fileno())
-
-
-def test_a_local_connection_names_the_process_behind_it():
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        assert process(ours.fileno()) == f"process {os.getpid()}"
-    assert process(ours.fileno()) == ""
-    with socket.socket(socket.AF_INET) as beyond:
-        assert process(beyond.fileno()) == ""
+from partyctl_broker.lookout import CUT_DELAY, LEAVES, Lookout
+from partyctl_broker.sockets import hung_up
 
 
 class TestCutting:

@@ -11,7 +11,7 @@ MUCH, LITTLE = int(WINDOW * 0.5e6), int(WINDOW * 0.02e6)
 def shares():
     """Shares that have seen one window of nothing."""
     made = Shares()
-    made.note({}, 100.0)
+    made.note(100.0)
     return made
 
 
@@ -26,7 +26,8 @@ def note(shares, spent, now):
     """Each wrote to whom it always writes to."""
     for connection in spent:
         shares.wrote.setdefault(connection, set()).add(WRITES[connection])
-    shares.note(spent, now)
+        shares.charge(connection, spent[connection])
+    shares.note(now)
 
 
 def test_who_sends_much_is_in_the_way_of_those_who_send_little(shares):
