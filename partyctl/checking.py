@@ -35,7 +35,8 @@ def checked(target: str) -> list[tuple[str, Report]]:
     if name is not None:
         if name not in found:
             why = f"it has {', '.join(found) or 'none'}"
-            raise ProgramError(f"the file has no protocol {name!r}", where=str(path), why=why)
+            fix = "Name one of these, or none to check them all" if found else "Make one at module level"
+            raise ProgramError(f"the file has no protocol {name!r}", where=str(path), why=why, fix=fix)
         found = {name: found[name]}
     if not found:
         raise ProgramError("the file has no Protocol and no Session", where=str(path), fix="Make one at module level")

@@ -103,7 +103,8 @@ def import_program(path: Path, *, expected: str | None = None) -> ModuleType:
     except BaseException as error:
         sys.modules.pop(module.__name__, None)
         why = f"{type(error).__name__}: {text_of(error)}"
-        raise ProgramError("the file could not be imported", where=f"{path}{_line_in(path, error)}", why=why) from error
+        where, fix = f"{path}{_line_in(path, error)}", f"See that this works: {Path(sys.executable).name} {path.name}"
+        raise ProgramError("the file could not be imported", where=where, why=why, fix=fix) from error
     return module
 
 
@@ -112,7 +113,8 @@ def _read(path: Path) -> bytes:
         with open_regular(path) as file:
             return file.read()
     except OSError as error:
-        raise ProgramError("the file cannot be read", where=str(path), why=error.strerror or str(error)) from error
+        why, fix = error.strerror or str(error), "Give the path of a Python file that you may read"
+        raise ProgramError("the file cannot be read", where=str(path), why=why, fix=fix) from error
 
 
 def _line_in(path: Path, error: BaseException) -> str:
@@ -128,11 +130,13 @@ def _find(module: ModuleType, path: Path, name: str | None) -> Session | Protoco
     if name is not None:
         if name not in held:
             known = ", ".join(sorted(key for key, value in held.items() if isinstance(value, Session | Protocol)))
-            raise ProgramError(f"the file has no {name!r}", where=str(path), why=f"it has {known or 'no Session'}")
+            why, fix = f"it has {known or 'no Session'}", "Name one of these" if known else "Make one at module level"
+            raise ProgramError(f"the file has no {name!r}", where=str(path), why=why, fix=fix)
         value = held[name]
         if not isinstance(value, Session | Protocol):
             kind = type(value).__name__
-            raise ProgramError(f"{name!r} is a {kind}, not a Session or a Protocol", where=str(path))
+            fix = "Name a Session or a Protocol of the file"
+            raise ProgramError(f"{name!r} is a {kind}, not a Session or a Protocol", where=str(path), fix=fix)
         return value
     for wanted in (Session, Protocol):
         names = [key for key, value in held.items() if isinstance(value, wanted)]

@@ -89,7 +89,8 @@ def _whole(party: str, last: Map) -> Map:
     session, turn = str(last["session"]), str(last["turn"])
     view = next((each for each in Shelf.of(party).look(session).turns if each.turn_id == turn), None)
     if view is None or view.outcome is None:
-        raise RunFailed(f"the answer of turn {turn} is too long for a letter, and is not recorded", ExitCode.FAILED)
+        what = f"the answer of turn {turn} is too long for a letter, and is not recorded"
+        raise RunFailed(f"{what}. See partyctl sessions turns {session}, and ask for a shorter one", ExitCode.FAILED)
     kept = {key: value for key, value in last.items() if key != "shortened"}
     return {**kept, **turn_view(view, None).document()}
 

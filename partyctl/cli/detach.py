@@ -192,7 +192,8 @@ def follow(party: str, limit: float) -> None:
     with connect(party, limit) as control:
         reply = control.request({"t": "wait"}, max(0.0, deadline - time.monotonic()))
     if reply.get("t") != "ready":
-        raise HostError(f'party "{party}" did not become ready', why=str(reply.get("error", reply.get("t"))))
+        why, fix = str(reply.get("error", reply.get("t"))), f"See {log_path(party)}, then run partyctl up again"
+        raise HostError(f'party "{party}" did not become ready', why=why, fix=fix)
 
 
 def _arguments(config: PartyConfig) -> list[str]:

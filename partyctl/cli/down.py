@@ -52,4 +52,8 @@ def _watch(control: Control, limit: float) -> None:
             case "progress":
                 say(printable(str(reply.get("text", ""))))
             case "failed":
-                raise HostError("the host refused to stop", why=printable(str(reply.get("error", ""))))
+                why, fix = (
+                    printable(str(reply.get("error", ""))),
+                    f"Try again; if it stays so, end it with: kill {control.pid}",
+                )
+                raise HostError("the host refused to stop", why=why, fix=fix)

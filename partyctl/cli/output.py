@@ -58,7 +58,8 @@ def emit_text(text: str) -> None:
 def unwritten(error: OSError) -> OutputError:
     """The error to end with when stdout took a text no more; nothing is written to it after this."""
     _discard_output()
-    return OutputError("the output cannot be written", why=error.strerror or str(error))
+    fix = "Make room, or send it elsewhere"
+    return OutputError("the output cannot be written", why=error.strerror or str(error), fix=fix)
 
 
 def _discard_output() -> None:

@@ -90,7 +90,8 @@ def fetch(party: str) -> Map:
     # A cause may quote what a provider said; a name or a number never looks like a secret.
     document = masked_value(reply.get("status"))
     if not isinstance(document, dict):
-        raise HostError("the host gave no status", why=str(reply.get("error", reply.get("t"))))
+        why = str(reply.get("error", reply.get("t")))
+        raise HostError("the host gave no status", why=why, fix="Try again; if it stays so: partyctl down, partyctl up")
     return document
 
 

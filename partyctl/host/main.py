@@ -252,7 +252,9 @@ class Host:
         """Let a caller in for one run, or one order to an agent session: a secret, its own address and the node's."""
         session = request.get("session")
         if self.state != "ready" and (session is None or request.get("begins")):
-            raise HostError(f"the party is {self.state}, it takes no new {'run' if session is None else 'turn'}")
+            fix = "Try again in a moment" if self.state == "starting" else "Wait for its end, then partyctl up"
+            what = f"the party is {self.state}, it takes no new {'run' if session is None else 'turn'}"
+            raise HostError(what, fix=fix)
         if session is None and self._followed >= self._config.limits.runs:
             raise HostError(
                 "the party takes no new run",

@@ -137,7 +137,12 @@ class Tree:
             self.records.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             why = error.strerror or str(error)
-            raise HostError("the records of workers cannot be kept", where=str(self.records), why=why) from error
+            raise HostError(
+                "the records of workers cannot be kept",
+                where=str(self.records),
+                why=why,
+                fix="Make room, or make it writable",
+            ) from error
         if self.node_names:
             await asyncio.gather(self._start("broker"), self._start("launcher"))
             await asyncio.gather(*(self._start(name) for name in self.node_names))

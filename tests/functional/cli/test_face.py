@@ -88,7 +88,8 @@ def test_an_output_that_cannot_be_written_is_an_error(partyctl: Cli) -> None:
             check=False,
         )
     assert done.returncode == 1
-    assert done.stderr == "partyctl: error: the output cannot be written: No space left on device\n"
+    told = "partyctl: error: the output cannot be written: No space left on device. Make room, or send it elsewhere\n"
+    assert done.stderr == told
 
 
 def test_a_reader_that_has_had_enough_gets_no_traceback(partyctl: Cli) -> None:
