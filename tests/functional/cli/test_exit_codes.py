@@ -3,6 +3,8 @@
 import contextlib
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from importlib.metadata import version
@@ -168,6 +170,16 @@ def test_code_130_is_an_end_by_ctrl_c(partyctl: Cli) -> None:
     with playing(partyctl) as pid:
         os.kill(pid, signal.SIGINT)
     assert codes.pop() == 130
+
+
+def test_a_ctrl_c_while_the_command_line_is_still_imported_ends_it_as_at_any_later_moment(partyctl: Cli) -> None:
+    finder = (
+        "class Ctrl_C:\n  def find_spec(self, name, *_):\n    if name == 'click': os.kill(os.getpid(), signal.SIGINT)"
+    )
+    program = f"import os, signal, sys\n{finder}\nsys.meta_path.insert(0, Ctrl_C())\n"
+    words = [sys.executable, "-P", "-c", f"{program}from partyctl.cli import main\nsys.exit(main(['status']))"]
+    done = subprocess.run(words, env=partyctl.environment, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "partyctl: interrupted\n")
 
 
 def test_code_143_is_an_end_by_sigterm(partyctl: Cli) -> None:
