@@ -209,7 +209,8 @@ class LauncherClient:
                 return await answer
         except TimeoutError as error:
             self._decline(asked, answer)
-            raise SpawnTimedOut(late, where=where, why="the machine is overloaded") from error
+            why = "it is not responding: it is stopped, or the machine is overloaded"
+            raise SpawnTimedOut(late, where=where, why=why) from error
         except asyncio.CancelledError:
             self._decline(asked, answer)
             raise
