@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Protocol
 from zlib import crc32
 
-from partyctl_plugins.checks import check_filled, check_instance
+from partyctl_plugins.checks import check_conversation, check_filled, check_instance
 from partyctl_plugins.claims import Claim, ClaimedElsewhere
 from partyctl_plugins.codec import Mismatch, codec, pack, unpack
 from partyctl_plugins.errors import CheckpointError, RecordError, SessionStateError
@@ -42,6 +42,7 @@ class Checkpoint:
 
     def __post_init__(self) -> None:
         check_filled("conversation_id", self.conversation_id)
+        check_conversation("conversation_id", self.conversation_id)
         if self.usage is not None:
             check_instance("usage", self.usage, ProviderUsage)
 

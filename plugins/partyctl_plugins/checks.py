@@ -10,6 +10,9 @@ T = TypeVar("T")
 SHOWN_MAX = 200
 """How much of a wrong value an error shows, in characters."""
 
+CONVERSATION_ID_MAX = 1024
+"""How long a provider's name for a conversation may be, in characters. It is kept, and told, with each turn."""
+
 
 def is_finite(number: float) -> bool:
     """Whether a float can hold `number`; a whole number may be larger than any."""
@@ -85,11 +88,21 @@ def check_instance(name: str, value: object, kind: type | tuple[type, ...]) -> N
         raise TypeError(f"{name} must be {' or '.join(each.__name__ for each in kinds)}, not {shown(value)}")
 
 
+def check_conversation(name: str, value: object) -> None:
+    """Raise unless `value` is None or can name a conversation: it is kept, told, and given to commands as a word."""
+    check_optional(name, value)
+    if isinstance(value, str) and not (len(value) <= CONVERSATION_ID_MAX and value.isprintable()):
+        raise ValueError(
+            f"{name} must be at most {CONVERSATION_ID_MAX} printable characters, not the {len(value)} of {shown(value)}"
+        )
+
+
 def name_of(conversation: object) -> str | None:
-    """The `conversation_id` of a conversation; raises what it raises, and TypeError unless it is None or text."""
+    """The `conversation_id` of a conversation; raises what it raises, and unless it is None or can be one."""
     name = getattr(conversation, "conversation_id")  # noqa: B009  (any plugin's object)
     if name is not None and not isinstance(name, str):
         raise TypeError(f"conversation_id must be text or None, not {shown(name)}")
+    check_conversation("conversation_id", name)
     return name
 
 

@@ -21,7 +21,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 from partyctl_base.clock import Clock, StopSignal, SystemClock
 from partyctl_base.ids import IdAllocator, RandomIds
 from partyctl_plugins.checkpoints import Checkpoint, CheckpointStore, FileCheckpointStore, InMemoryCheckpointStore
-from partyctl_plugins.checks import check_absolute, check_instance, check_optional
+from partyctl_plugins.checks import check_absolute, check_conversation, check_instance, check_optional
 from partyctl_plugins.emitting import GuardedEmit
 from partyctl_plugins.enclosure import Confinement
 from partyctl_plugins.errors import (
@@ -191,8 +191,9 @@ class ConversationSpec:
         check_instance("permissions", self.permissions, NativePermissions)
         object.__setattr__(self, "approvals", ApprovalPolicy(self.approvals))
         object.__setattr__(self, "mcp_servers", mcp_servers(self.mcp_servers))
-        for name in ("model", "reasoning_effort", "resume_id"):
+        for name in ("model", "reasoning_effort"):
             check_optional(name, getattr(self, name))
+        check_conversation("resume_id", self.resume_id)
         if self.previous_usage is not None:
             check_instance("previous_usage", self.previous_usage, ProviderUsage)
 

@@ -8,6 +8,7 @@ from types import NoneType
 
 from partyctl_plugins.checks import (
     check_absolute,
+    check_conversation,
     check_count,
     check_env,
     check_filled,
@@ -151,7 +152,7 @@ class TurnResult:
 
     def __post_init__(self) -> None:
         check_instance("text", self.text, str)
-        check_optional("session_id", self.session_id)
+        check_conversation("session_id", self.session_id)
         check_instance("usage", self.usage, ProviderUsage)
         check_money("cost_usd", self.cost_usd)
         check_count("duration_ms", self.duration_ms)

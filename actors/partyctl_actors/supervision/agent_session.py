@@ -22,7 +22,7 @@ from partyctl_actors.supervision.running_turn import Tell
 from partyctl_actors.supervision.session_core import SessionCore
 from partyctl_actors.supervision.session_parts import SessionParts
 from partyctl_actors.supervision.turn_run import run_turn
-from partyctl_plugins.checks import check_filled, check_instance, check_seconds
+from partyctl_plugins.checks import check_conversation, check_filled, check_instance, check_seconds
 from partyctl_plugins.contract import AgentEvent, ProviderUsage, Turn, TurnRequest, TurnTicket
 
 _log = logging.getLogger("partyctl.supervision")
@@ -188,6 +188,7 @@ class AgentSession:
             is closed, or the provider cannot resume.
         """
         check_instance("conversation_id", conversation_id, str)
+        check_conversation("conversation_id", conversation_id or None)
         if previous_usage is not None:
             check_instance("previous_usage", previous_usage, ProviderUsage)
         self._core.check_process()

@@ -45,6 +45,7 @@ from partyctl_plugins.records import (
 
 TEXT = st.text(st.characters(), max_size=20)  # surrogates too
 FILLED = TEXT.filter(lambda text: bool(text.strip()))
+CONVERSATION = st.text(st.characters(exclude_categories=("C", "Z")), min_size=1, max_size=20)  # what is printable
 NUMBER = st.integers(-(2**63), 2**63 - 1)
 REAL = st.floats(allow_nan=False)
 SECONDS = st.none() | st.floats(0.001, 1e6)
@@ -84,7 +85,7 @@ SPEC = st.builds(
     st.sampled_from(ApprovalPolicy),
     model=st.none() | FILLED,
     mcp_servers=SERVERS,
-    resume_id=st.none() | FILLED,
+    resume_id=st.none() | CONVERSATION,
     previous_usage=st.none() | USAGE,
 )
 SCHEMA = st.builds(
@@ -97,7 +98,7 @@ RESULT = st.builds(
     TurnResult,
     TEXT,
     JSON,
-    st.none() | FILLED,
+    st.none() | CONVERSATION,
     st.booleans(),
     USAGE,
     MONEY,

@@ -104,7 +104,9 @@ class TestEvents:
 
 
 class TestNames:
-    @pytest.mark.parametrize("named", [7, b"odd-1", ["odd-1"], RuntimeError("no name")])
+    @pytest.mark.parametrize(
+        "named", [7, b"odd-1", ["odd-1"], RuntimeError("no name"), "", " ", "x" * 1025, "a\nb", "a\0", "\ud800"]
+    )
     def test_a_conversation_that_does_not_say_how_it_is_called_fails_its_opening_and_is_closed(
         self, named: object
     ) -> None:
