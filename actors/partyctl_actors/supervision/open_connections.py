@@ -27,11 +27,15 @@ class OpenConnections:
             self._open[serial] = connection
 
     def close(self, serial: int) -> None:
-        """Close the connection of this serial; nothing happens if it is closed already."""
-        with self._lock:
-            connection = self._open.pop(serial, None)
+        """Close the connection of this serial; nothing happens if it is closed already.
+
+        It is held until it is closed, so that one whose closing is interrupted, by a Ctrl-C, is closed another time.
+        """
+        connection = self._all().get(serial)
         if connection is not None:
             connection.close()
+            with self._lock:
+                self._open.pop(serial, None)
 
     def close_others(self, needed: Container[int | None]) -> None:
         """Close every connection whose serial is not among the needed ones."""

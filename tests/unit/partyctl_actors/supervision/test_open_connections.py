@@ -39,6 +39,22 @@ def test_a_connection_is_closed_once(pair) -> None:
     assert first not in connections
 
 
+def test_one_whose_closing_is_interrupted_is_closed_with_the_next_that_is_not_needed(pair) -> None:
+    connections, first, second = pair
+
+    def interrupted() -> None:
+        first.close = lambda: FakeConnection.close(first)
+        raise KeyboardInterrupt
+
+    first.close = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        connections.close(1)
+    assert first in connections
+    connections.close_others((2, None))
+    assert (first.calls, second.calls) == (["close"], [])
+    assert first not in connections
+
+
 def test_those_that_are_not_needed_are_closed(pair) -> None:
     connections, first, second = pair
     connections.close_others((2, None))
