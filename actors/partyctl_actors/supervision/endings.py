@@ -129,6 +129,11 @@ def own(error: Exception, doing: str) -> PartyError:
     return blamed
 
 
+def words(error: BaseException) -> str:
+    """What broke a turn, for a line: a message where there is one of ours, else what kind of exception it was."""
+    return str(error) if isinstance(error, PartyError) else repr(error)
+
+
 def happened(
     error: PartyError, at: float, serial: int, conversation_id: str | None, watch: Watch | None, died: bool,
     predecessor_dead: bool,

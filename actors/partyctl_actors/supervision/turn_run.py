@@ -117,7 +117,7 @@ def _broke(core: SessionCore, running: RunningTurn, error: BaseException) -> Non
             return
         named = core.connections.conversation_id
         running.note(core.state.turn)
-        commands = core.step(policy_events.Broke(core.now(), named, repr(error)))
+        commands = core.step(policy_events.Broke(core.now(), named, endings.words(error)))
     running.note(None, commands)
     core.carry_out(commands)
     core.notes.failed(running.ticket.turn_id, error, core.state, running.rules)

@@ -222,7 +222,8 @@ class TurnShard(Database):
         where = f"{self.file}, session {owner.session}"
         rows = connection.execute(_OWNED, owner).fetchall()
         if not rows:
-            raise _taken_over(owner)
+            is_there = connection.execute(_NAMES, (owner.session, "", "")).fetchall()
+            raise _taken_over(owner) if is_there else _gone(owner, self.file)
         number, turns, kept, known, sealed = rows[0]
         checked_head(owner.session, turns, kept, known, sealed, where)
         of_it = Turns(connection, number, owner.session, turns, kept, where)
@@ -309,7 +310,15 @@ def _taken_over(owner: Owner) -> JournalError:
     return JournalError(
         "This agent session was taken over by another owner",
         where=f"session {owner.session}",
-        why=f"its epoch is later than {owner.epoch}, or its log was deleted; nothing was written, and nothing is asked "
-        "of a worker",
+        why=f"its epoch is later than {owner.epoch}; nothing was written, and nothing is asked of a worker",
         fix="Let the new owner go on with it",
+    )
+
+
+def _gone(owner: Owner, file: Path) -> JournalError:
+    return JournalError(
+        "The log of this agent session is gone",
+        where=f"{file}, session {owner.session}",
+        why="it was deleted, or its file was removed or replaced; nothing was written, and nothing is asked of a worker",
+        fix="Bring the file back, or begin anew; whatever has the session, a party for example, is to be started again",
     )
