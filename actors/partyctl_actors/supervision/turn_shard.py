@@ -319,6 +319,6 @@ def _gone(owner: Owner, file: Path) -> JournalError:
     return JournalError(
         "The log of this agent session is gone",
         where=f"{file}, session {owner.session}",
-        why="it was deleted, or its file was removed or replaced; nothing was written, and nothing is asked of a worker",
+        why="it was deleted, or its file was removed or replaced; nothing was written, and no worker is asked",
         fix="Bring the file back, or begin anew; whatever has the session, a party for example, is to be started again",
     )
