@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from partyctl_actors.errors import ContentError, SelectionError, SessionError
 from partyctl_actors.participants import answers
-from partyctl_actors.participants.interface import Offer, Seat
+from partyctl_actors.participants.interface import Meter, Offer, Seat
 from partyctl_actors.participants.past_turns import Past, TurnNames, message_of, past_of
 from partyctl_actors.participants.prompts import again, form, told
 from partyctl_actors.participants.schemas import output_schema, sendable
@@ -39,6 +39,7 @@ from partyctl_plugins.contract import (
     AgentEvent,
     FailureKind,
     OutputSchema,
+    ProviderUsage,
     SessionResumeError,
     Turn,
     TurnFailedError,
@@ -46,6 +47,7 @@ from partyctl_plugins.contract import (
     TurnResult,
     TurnTicket,
 )
+from partyctl_plugins.events import UsageReport
 
 if TYPE_CHECKING:
     from partyctl_actors.participants.agent import Agent
@@ -58,23 +60,35 @@ TURN_END = 1.5
 
 
 class _Watcher:
-    """Hands a provider's events to the run."""
+    """Hands a provider's events, and the decisions of its agent session, to the run; counts what failed attempts used.
 
-    def __init__(self, watch: Callable[[object], None]) -> None:
+    Lives on the loop. What an attempt that succeeds used is in its result, which is counted where it is read.
+    """
+
+    def __init__(self, watch: Callable[[object], None], meter: Meter) -> None:
+        self._loop = asyncio.get_running_loop()
         self._watch = watch
+        self._meter = meter
+        self._reported: ProviderUsage | None = None
 
     def on_event(self, event: AgentEvent) -> None:
+        if isinstance(event, UsageReport):
+            self._reported = event.usage
         self._watch(event)
 
+    def on_decided(self, decided: Decided) -> None:
+        """From any thread."""
+        self._loop.call_soon_threadsafe(self._decided, decided)
 
-def _told_on_loop(watch: Callable[[object], None]) -> Callable[[Decided], None]:
-    """Hands the decisions of an agent session, which are made on any thread, to the run."""
-    loop = asyncio.get_running_loop()
+    def succeeded(self) -> None:
+        """What was reported is in the result."""
+        self._reported = None
 
-    def tell(decided: Decided) -> None:
-        loop.call_soon_threadsafe(watch, decided)
-
-    return tell
+    def _decided(self, decided: Decided) -> None:
+        if decided.outcome is not None and self._reported is not None:
+            self._meter.add(_tokens(self._reported))
+            self._reported = None
+        self._watch(decided)
 
 
 class ProviderPlayer:
@@ -97,6 +111,7 @@ class ProviderPlayer:
         self._heard: list[Envelope] = []
         self._engine: HiredEngine | None = None
         self._schema: OutputSchema | None = None
+        self._watcher: _Watcher | None = None
         self._opening: asyncio.Task[AgentSession] | None = None
         self._turning: asyncio.Task[Turn] | None = None
         self._names = TurnNames(agent.ids or RandomIds())
@@ -200,9 +215,10 @@ class ProviderPlayer:
             self._log = log = await off_loop(lambda _: open_log(seat.run_id, seat.role.name))
             self._found = await off_loop(lambda _: log.recover())
         is_going_on = self._found is not None and self._found.state is not None
+        self._watcher = watcher = _Watcher(seat.watch, seat.meter)
         parts = HiredParts(
-            grounds, self._log, handlers=(_Watcher(seat.watch), *self._agent.event_handlers),
-            on_decided=_told_on_loop(seat.watch), on_hired=self._started, ids=self._names,
+            grounds, self._log, handlers=(watcher, *self._agent.event_handlers),
+            on_decided=watcher.on_decided, on_hired=self._started, ids=self._names,
         )  # fmt: skip
         session, engine = await off_loop(lambda _: begin_hired(self._agent, self._plan, parts))
         self._engine = engine
@@ -287,6 +303,8 @@ class ProviderPlayer:
             session.interrupt(ticket)
             turning.add_done_callback(lambda late: late.cancelled() or late.exception())
             raise
+        if self._watcher is not None:
+            self._watcher.succeeded()
         return turn.result
 
     def _prompt(self, offer: Offer, *, fresh: bool) -> str:
@@ -304,8 +322,11 @@ class ProviderPlayer:
         return "\n\n".join(parts)
 
     def _count(self, result: TurnResult) -> None:
-        tokens = result.usage.tokens.input_tokens + result.usage.tokens.output_tokens
-        self._seat.meter.add(tokens)
+        self._seat.meter.add(_tokens(result.usage))
+
+
+def _tokens(usage: ProviderUsage) -> int:
+    return usage.tokens.input_tokens + usage.tokens.output_tokens
 
 
 def _worker_plan(agent: Agent, seat: Seat) -> WorkerPlan:

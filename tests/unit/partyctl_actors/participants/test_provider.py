@@ -46,9 +46,11 @@ from partyctl_plugins.errors import (
     SessionResumeError,
     TurnFailedError,
 )
+from partyctl_plugins.events import UsageReport
 from partyctl_plugins.failures import describe
 from partyctl_plugins.records import (
     Closed,
+    Event,
     Failed,
     Load,
     Loaded,
@@ -161,6 +163,7 @@ class FakeProvider:
     ) -> None:
         self.answers = list(answers)
         self.profile = profile or ProviderProfile("scripted")
+        self.reports = False
         self.schemas: list[OutputSchema | None] = []
         self.resumed: list[str | None] = []
         self.asked = asyncio.Semaphore(0)
@@ -188,6 +191,9 @@ class FakeProvider:
 
     async def _turn(self, worker: FakeWorker, turn_id: str) -> None:
         text = self.answers.pop(0) if self.answers else ""
+        if self.reports:
+            used = ProviderUsage(tokens=TokenUsage(input_tokens=3, output_tokens=2))
+            await worker.says(encode_report(Event(turn_id, UsageReport(used))))
         if isinstance(text, AgentSessionError):
             await worker.says(encode_report(Failed(Phase.TURN, describe(text, None, "turn"), turn_id)))
         elif text is not None:
@@ -601,5 +607,19 @@ def test_the_tokens_of_an_answer_after_retries_and_repairs_are_counted_once_each
         assert [each.wait for each in decided] == [0.01, 0.01]
 
     provider = FakeProvider(overloaded, "no", overloaded, PONG)
+    playing(provider, work, lambda: agent(retry=RetryPolicy((0.01,))))
+    assert len(provider.prompts) == 4
+
+
+def test_the_tokens_that_failed_attempts_reported_are_counted_too() -> None:
+    overloaded = TurnFailedError("overloaded", kind=FailureKind.TRANSIENT)
+    unshaped = TurnFailedError("no shape", kind=FailureKind.SCHEMA)
+
+    async def work(stage: Stage) -> None:
+        assert await stage.player.author(OFFER) == Pong("x")
+        assert stage.meter.take() == 20
+
+    provider = FakeProvider(overloaded, unshaped, overloaded, PONG)
+    provider.reports = True
     playing(provider, work, lambda: agent(retry=RetryPolicy((0.01,))))
     assert len(provider.prompts) == 4
