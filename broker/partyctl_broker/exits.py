@@ -1,16 +1,20 @@
 """Who is shown out, and how: its addresses are given up, its connection ends, and after an offence no new one of its
-principal is let in for a while.
+principal is let in for a while. An offender that has said HELLO hears why and for how long, and has a moment to read
+it; what it writes meanwhile is dropped.
 """
 
 import time
 from collections import Counter
 from typing import Final
 
+from partyctl_broker import wire
 from partyctl_broker.commands import Commands
+from partyctl_broker.control import Bye
 from partyctl_broker.lookout import Lookout
 from partyctl_broker.offences import Offences
 from partyctl_broker.router import Table
 from partyctl_broker.steps import Lost
+from partyctl_broker.wire import Kind
 from partyctl_broker.words import Words
 
 OFFENDS: Final = "it does not keep to the wire"
@@ -53,9 +57,17 @@ class Exits:
         """Show an offender out."""
         now = time.monotonic()
         self._offences.drop(connection)
+        is_known = connection in self._table.lanes
         self._show_out(connection, OFFENDS)
-        self._lookout.bans.add(principal, now)
-        self._lookout.cut_at_once(connection, descriptor, now)
+        seconds = self._lookout.ban(principal, "", OFFENDS, now)
+        if not is_known:
+            self._lookout.cut_at_once(connection, descriptor, now)
+            return
+        bye = Bye((), f"the broker lets {principal} in again in {seconds:.3g} s: {OFFENDS}")
+        self._words.say(connection, wire.TO_BROKER, wire.seal(Kind.BYE, 0, 0, bye.encode()))
+        self._words.send()
+        self._words.drop(connection)  # it is told if it reads at all
+        self._lookout.cut(connection, now)
 
     def show_out_deaf(self, now: float) -> None:
         """Show those out who let too many of the broker's words wait."""

@@ -18,6 +18,7 @@ from partyctl_broker.control import Nack
 from partyctl_broker.endpoint import Target
 from partyctl_broker.keys import encode_z85
 from partyctl_broker.wire import Kind
+from partyctl_broker.zap import LATER
 
 QUEUE_MAX: Final = 1000
 """Messages that ZeroMQ keeps in each direction."""
@@ -31,12 +32,11 @@ RETRY_REFUSED: Final = 0.1
 HEARTBEAT: Final = 15_000
 HEARTBEAT_LIMIT: Final = 45_000
 """Milliseconds between two heartbeats on tcp, and without one until the connection is over. None on ipc."""
-CROWDED: Final = 500
-"""The status of a handshake that was refused because the broker has no room for anybody."""
 REASONS: Final = {
-    "principal": "the principal is unknown, its secret is wrong, or it was shown out a moment ago",
-    "descriptors": "the broker has no descriptor left for another peer",
+    "principal": "the principal is unknown, or its secret is wrong",
+    "later": "the broker has no descriptor left for another peer, or showed this principal out in the last minute",
 }
+"""The codes of a refused handshake and what each says to a person."""
 _EVENT: Final = struct.Struct("=Hi")
 _DISCONNECTED: Final = int(zmq.EVENT_DISCONNECTED)
 _REFUSED: Final = int(zmq.EVENT_HANDSHAKE_FAILED_AUTH)
@@ -176,7 +176,7 @@ class Link:
         except zmq.Again:
             return
         if event == _REFUSED:
-            self._refused("descriptors" if status == CROWDED else "principal")
+            self._refused("later" if status == LATER else "principal")
             return
         while not self._closed and self._read():
             pass

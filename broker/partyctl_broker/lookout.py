@@ -174,6 +174,20 @@ class Lookout:
 
     # --- cutting off
 
+    def ban(self, principal: str, process_name: str, why: str, now: float) -> float:
+        """Let nobody in who was shown out, for so many seconds; the host is told.
+
+        Args:
+            principal: empty if it never said HELLO.
+            process_name: of the process behind its connection; empty if that is not known, or not to blame.
+            why: what for.
+            now: the time.
+        """
+        seconds = max(self.bans.add(name, why, now) for name in (principal, process_name))
+        who = f"principal {principal}" if principal else process_name or "a peer that never said HELLO"
+        self._report(f"{who} was shown out, for {seconds:.3g} s: {why}")
+        return seconds
+
     def cut(self, connection: bytes, now: float) -> None:
         """End a connection, in a moment."""
         descriptor = self.liveness.descriptor(connection)

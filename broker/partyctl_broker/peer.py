@@ -409,7 +409,8 @@ class ZmqBus:
 
 _HELLO_FIX = "Ask the host for the endpoint and the secret anew"
 _HELLO_FIXES = {
-    "descriptors": "Try again when other peers have left, or let the broker have more descriptors (ulimit -n)",
+    "later": "Try again in a minute. partyctl events says which it was: who was shown out, for how long and why; or "
+    "that descriptors run short, and then let other peers leave, or the broker have more (ulimit -n)",
     "version": "Let both ends have the same version of partyctl",
 }
 

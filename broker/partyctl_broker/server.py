@@ -194,22 +194,24 @@ class Broker:
         self._host.tell({"t": "event", "what": what})
 
     def stats(self) -> dict[str, object]:
-        """Figures for the host: gauges, pairs routed, and what was dropped or refused by reason."""
+        """For the host: gauges, pairs routed, what was dropped or refused by reason, and who is not let in for how many
+        seconds and why."""
         return {
             "connections": self._table.connections,
             "addresses": self._table.addresses,
             "sockets": len(self._lookout.crowd),
             "routed": self._routing.routed,
             "counts": dict(self._counts),
+            "banned": [
+                {"name": name, "seconds": round(seconds, 3), "why": why}
+                for name, (seconds, why) in self._lookout.bans.told(time.monotonic()).items()
+            ],
         }
 
     def _tell_of_guilty(self) -> None:
         while self.suspicion.guilty:
             connection, process = self.suspicion.guilty.pop(0)
-            name = self._table.principal(connection)
-            for one in (name, process):
-                self._lookout.bans.add(one, time.monotonic())
-            who = f"principal {name}" if name else "a peer that never said HELLO"
+            now = time.monotonic()
             self._counts["cut off: a message without an end"] += 1
-            self._report(f"{who} was cut off: it sends a message without an end")
-            self._lookout.tidy_later(time.monotonic())
+            self._lookout.ban(self._table.principal(connection), process, "it sends a message without an end", now)
+            self._lookout.tidy_later(now)

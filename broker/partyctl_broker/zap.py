@@ -22,8 +22,9 @@ RENEW_AFTER: Final = 64
 """Handshakes after which the socket is replaced."""
 REFUSED: Final = 400
 """The status that a peer hears if nobody vouches for it."""
-CROWDED: Final = 500
-"""The status that a peer hears if the broker has no descriptor left."""
+LATER: Final = 500
+"""The status that a peer hears if it may try again: the broker has no descriptor left, or has shown its principal out a
+moment ago. ZeroMQ passes nothing on but the status, and of the statuses it knows the peer would hang on 300."""
 _VERSION: Final = b"1.0"
 _WAIT_NOT: Final = int(zmq.NOBLOCK)
 
@@ -56,8 +57,8 @@ def judge(request: Sequence[bytes], roll: Roll, *, crowded: bool, banned: Contai
     if name is None:
         return Verdict(REFUSED, "principal")
     if name in banned:
-        return Verdict(REFUSED, "shown out")
-    return Verdict(CROWDED, "descriptors") if crowded else Verdict(200, "", name)
+        return Verdict(LATER, "shown out")
+    return Verdict(LATER, "descriptors") if crowded else Verdict(200, "", name)
 
 
 def reply(request: Sequence[bytes], verdict: Verdict) -> list[bytes]:

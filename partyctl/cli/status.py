@@ -211,6 +211,8 @@ def show(document: Mapping[str, object]) -> None:
         [_texts(run, "id", "node", "state", "waiting_for", "roles") for run in _runs(document)],
     )
     _list(session_rows.HEADINGS, [session_rows.row(each) for each in maps(document.get("sessions"))])
+    for each in maps(_map(document.get("broker")).get("banned")):
+        emit(f"! {_text(each, 'name')} was shown out, for {_text(each, 'seconds')} s more: {_text(each, 'why')}")
     for trouble in troubles(document):
         emit(f"! {printable(trouble)}")
 

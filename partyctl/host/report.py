@@ -91,7 +91,7 @@ async def document(
         "gave_up": [_given_up(tree, name) for name in tree.given_up],
         "books": {name: trouble or None for name, trouble in books.items()},
         "listen": listening.document(tree.listening),
-        "broker": _part(tree, "broker", answered=broker is not None),
+        "broker": _part(tree, "broker", answered=broker is not None) | {"banned": maps((broker or {}).get("banned"))},
         "launcher": _part(tree, "launcher", answered=hired is not None),
         "nodes": [
             _part(tree, name, answered=name in answers) | {"runs": len(runs.get(name, ()))} for name in tree.node_names

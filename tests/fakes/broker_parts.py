@@ -35,15 +35,20 @@ class FakeLookout:
 
     Attributes:
         ended: who, in order: (connection, whether at once).
+        told: what the host was told.
         looks: how often the monitor was read.
     """
 
     def __init__(self):
         self.liveness, self.bans = Liveness(), Bans()
-        self.ended, self.looks = [], 0
+        self.ended, self.told, self.looks = [], [], 0
 
     def read_monitor(self, now):
         self.looks += 1
+
+    def ban(self, principal, process_name, why, now):
+        self.told.append((principal, why))
+        return self.bans.add(principal, why, now)
 
     def cut(self, connection, now):
         self.ended.append((connection, False))

@@ -249,8 +249,9 @@ class TestDescriptors:
                 await connect()
 
         async def story():
-            with pytest.raises(HelloRefused, match="no descriptor left"):
+            with pytest.raises(HelloRefused, match="no descriptor left") as refused:
                 await fill()
+            assert "ulimit -n" in refused.value.fix
             assert broker.stats()["counts"]["handshake refused: descriptors"] >= 1
             assert "descriptors run short" in broker.told[0]["what"]
             assert len(peers) >= 50

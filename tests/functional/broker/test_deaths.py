@@ -2,13 +2,16 @@
 
 import asyncio
 import contextlib
+import functools
 import signal
 import time
 
 import pytest
 
-from partyctl_broker import AddressForbidden, AddressTaken, BusClosed, BusFull, BusTimeout, HelloRefused
+from partyctl_broker import AddressForbidden, AddressTaken, BusClosed, BusFull, BusTimeout, HelloRefused, peer, wire
+from partyctl_broker.control import Hello
 from partyctl_broker.peer import ZmqBus
+from partyctl_broker.wire import Kind
 
 SECRET = bytes(range(32))
 
@@ -335,6 +338,34 @@ class TestPrincipals:
                 await ZmqBus.connect(broker.endpoint, "nobody", SECRET)
 
         run(story())
+
+    def test_one_of_another_version_is_refused_and_hears_what_to_do(self, broker, monkeypatch):
+        monkeypatch.setattr(peer, "Hello", functools.partial(Hello, version=99))
+        with pytest.raises(HelloRefused, match="speaks version 1 of the wire") as caught:
+            run(ZmqBus.connect(broker.endpoint, "p", SECRET))
+        assert caught.value.fix == "Let both ends have the same version of partyctl"
+
+    def test_one_that_is_shown_out_hears_why_and_for_how_long_and_so_does_the_host(self, broker, connections, recorder):
+        async def story():
+            async with connections(broker.endpoint) as connect:
+                bus, heard = await connect(), recorder()
+                mailbox = await bus.open("run/x", heard)
+                for _ in range(101):  # which none of its own methods would do
+                    bus._push(wire.road("run/y", "run/another"), wire.seal(Kind.DATA, 1, 0, b"x"))
+                await heard.wait("link_lost")
+                (banned,) = broker.stats()["banned"]
+                assert (banned["name"], banned["why"]) == ("p", "it does not keep to the wire")
+                assert 0 < banned["seconds"] <= 1
+                with pytest.raises(BusClosed, match="lets p in again in 1 s: it does not keep to the wire"):
+                    mailbox.send("run/y", b"x")
+                with pytest.raises(HelloRefused, match="showed this principal out") as caught:
+                    await connect()
+                assert "partyctl events" in caught.value.fix
+
+        run(story())
+        assert [told["what"] for told in broker.told] == [
+            "principal p was shown out, for 1 s: it does not keep to the wire"
+        ]
 
     def test_an_address_without_a_rule_is_refused_by_name(self, broker, connections, recorder):
         async def story():

@@ -3,7 +3,7 @@
 import pytest
 
 from partyctl_broker.auth import Principal, Roll
-from partyctl_broker.zap import CROWDED, DOMAIN, REFUSED, Verdict, judge, reply
+from partyctl_broker.zap import DOMAIN, LATER, REFUSED, Verdict, judge, reply
 
 SECRET = b"s" * 32
 KEY = b"k" * 32
@@ -60,12 +60,12 @@ def test_nobody_else_is(roll, request_frames):
 
 
 def test_a_crowded_broker_says_so_to_those_it_knows_alone(roll):
-    assert judge(plain(), roll, crowded=True) == Verdict(CROWDED, "descriptors")
+    assert judge(plain(), roll, crowded=True) == Verdict(LATER, "descriptors")
     assert judge(plain(name=b"nobody"), roll, crowded=True).status == REFUSED
 
 
 def test_who_was_shown_out_is_not_let_in_and_the_others_are(roll):
-    assert judge(plain(), roll, crowded=False, banned={"local"}) == Verdict(REFUSED, "shown out")
+    assert judge(plain(), roll, crowded=False, banned={"local"}) == Verdict(LATER, "shown out")
     assert judge(question(b"CURVE", KEY), roll, crowded=False, banned={"local"}).status == 200
 
 

@@ -61,3 +61,13 @@ def test_a_document_with_holes_is_shown_all_the_same(capsys: pytest.CaptureFixtu
     shown = capsys.readouterr().out
     assert "w\\x1b[2J" in shown
     assert "\x1b" not in shown
+
+
+def test_who_was_shown_out_by_the_broker_is_named_and_that_is_no_trouble_of_the_party(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    banned = [{"name": "key/anna", "seconds": 1.5, "why": "it shouts"}]
+    document = {**STATUS, "broker": {**STATUS["broker"], "banned": banned}}  # type: ignore[dict-item]
+    show(document)
+    assert "! key/anna was shown out, for 1.5 s more: it shouts" in capsys.readouterr().out.splitlines()
+    assert troubles(document) == []

@@ -22,7 +22,7 @@ WORKER: Map = {
 ANSWERS: dict[str, Map] = {
     "status": {"runs": [{"id": "run-1", "state": "running", "roles": ["Writer"]}], "workers": []},
     "workers": {"workers": [WORKER]},
-    "stats": {},
+    "stats": {"banned": [{"name": "key/anna", "seconds": 1.5, "why": "it shouts"}]},
 }
 
 
@@ -49,6 +49,7 @@ def test_a_sound_party_is_shown_with_all_its_parts(runtime: Path) -> None:
     document, found, _ = seen(runtime, FakeChildren(answers=ANSWERS))
     parts = [document["broker"], document["launcher"], *document["nodes"]]  # type: ignore[misc]
     assert [part["state"] for part in parts] == ["ready"] * 4
+    assert parts[0]["banned"] == ANSWERS["stats"]["banned"]
     assert [run["node"] for run in document["runs"]] == ["node/0", "node/1"]  # type: ignore[attr-defined]
     (worker,) = document["workers"]  # type: ignore[misc]
     assert (worker["role"], worker["state"], worker["confinement"]) == ("Writer", "starting", "unconfined")
