@@ -200,8 +200,11 @@ class Database:
             yield
 
     @contextlib.contextmanager
-    def transaction(self) -> Iterator[Connection]:
+    def transaction(self, unkept: Callable[[Exception], JournalError] | None = None) -> Iterator[Connection]:
         """A transaction; what fails in it fails it, and the connection with it.
+
+        Args:
+            unkept: what is raised if it is not known whether it was written; `unkept` of the database if omitted.
 
         Raises:
             Undone: nothing of it was written.
@@ -225,18 +228,28 @@ class Database:
                 connection.execute("COMMIT")
             except Exception as error:
                 self.abandon()
-                raise self.unkept(error) from error
+                raise (unkept or self.unkept)(error) from error
             self._note(count)
 
     @contextlib.contextmanager
-    def deletion(self) -> Iterator[Connection]:
+    def deletion(self, place: str) -> Iterator[Connection]:
         """A transaction after which the log is emptied, so that nothing is left there of what it deleted.
 
+        Args:
+            place: what is deleted, for the refusal.
+
         Raises:
-            Undone, JournalError: as `transaction`.
+            JournalError: it was not deleted, or may or may not have been.
         """
-        with self.transaction() as connection:
-            yield connection
+
+        def undeleted(error: Exception) -> JournalError:
+            return refusals.undeleted(place, error, self.file)
+
+        try:
+            with self.transaction(undeleted) as connection:
+                yield connection
+        except Undone as error:
+            raise undeleted(error.cause) from error.cause
         self.checkpoint(empty=True)
 
     def prepare(self) -> None:

@@ -200,12 +200,9 @@ class Shard(Database):
         Raises:
             JournalError: it was not deleted, or may or may not have been.
         """
-        try:
-            with self.deletion() as connection:
-                connection.execute(_DELETE_DECISIONS, (run_id,))
-                connection.execute("DELETE FROM runs WHERE run = ?", (run_id,))
-        except Undone as error:
-            raise refusals.undeleted(f"run {run_id}, {self.file}", error.cause, self.file) from error.cause
+        with self.deletion(f"run {run_id}, {self.file}") as connection:
+            connection.execute(_DELETE_DECISIONS, (run_id,))
+            connection.execute("DELETE FROM runs WHERE run = ?", (run_id,))
 
     def survey(self) -> tuple[list[Kept], list[JournalError]]:
         """What is known of every run, and why some are not known."""

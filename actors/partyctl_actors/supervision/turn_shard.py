@@ -210,13 +210,10 @@ class TurnShard(Database):
     def delete(self, sessions: Sequence[str]) -> None:
         """Delete the logs of these sessions, all or none; who owns one is refused before it writes again."""
         with self.guard:
-            try:
-                with self.deletion() as connection:
-                    for session in sessions:
-                        connection.execute(_DELETE_TURNS, (session,))
-                        connection.execute(_DELETE, (session,))
-            except Undone as error:
-                raise refusals.undeleted(str(self.file), error.cause, self.file) from error.cause
+            with self.deletion(str(self.file)) as connection:
+                for session in sessions:
+                    connection.execute(_DELETE_TURNS, (session,))
+                    connection.execute(_DELETE, (session,))
 
     def _written(self, connection: Connection, owner: Owner, work: Work, state: bytes | None) -> None:
         where = f"{self.file}, session {owner.session}"

@@ -417,6 +417,8 @@ def test_a_full_disk_is_told_with_what_was_to_be_kept_where_and_what_to_do(tmp_p
     told = r"What an agent session does could not be recorded \(.*turns-\d\d\.sqlite\): .+\. .+, then ask again"
     with pytest.raises(JournalError, match=told):
         log.intend("t1", {})
+    with pytest.raises(JournalError, match=r"A record could not be deleted \(.*turns-\d\d\.sqlite\): .+\. "):
+        logs.delete("s")
     disk.failing = lambda: False
     logs.close()
 
