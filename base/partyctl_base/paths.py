@@ -29,11 +29,11 @@ def runtime_directory(party: str) -> Path:
         PathError: it belongs to another user, is a link, can be written by others or cannot be made.
     """
     override = os.environ.get(RUNTIME_VARIABLE)
-    base = os.environ.get("XDG_RUNTIME_DIR")
+    base = _xdg("XDG_RUNTIME_DIR")
     if override:
         root = Path(override)
     elif base:
-        root = Path(base) / "partyctl"
+        root = base / "partyctl"
     else:
         root = Path(tempfile.gettempdir()) / f"partyctl-{os.getuid()}"
     _private(root)
@@ -42,13 +42,19 @@ def runtime_directory(party: str) -> Path:
 
 def state_directory(party: str) -> Path:
     """The directory of what must survive a reboot (journals, logs), made if missing, 0700 and ours."""
-    base = os.environ.get("XDG_STATE_HOME") or _home() / ".local" / "state"
-    return _private(Path(base) / "partyctl" / party)
+    base = _xdg("XDG_STATE_HOME") or _home() / ".local" / "state"
+    return _private(base / "partyctl" / party)
 
 
 def config_directory() -> Path:
     """Where a user keeps a `party.toml` for every directory. Not made."""
-    return Path(os.environ.get("XDG_CONFIG_HOME") or _home() / ".config") / "partyctl"
+    return (_xdg("XDG_CONFIG_HOME") or _home() / ".config") / "partyctl"
+
+
+def _xdg(variable: str) -> Path | None:
+    # A relative one is to be ignored, says their specification: it would be another place in each directory.
+    named = os.environ.get(variable, "")
+    return Path(named) if os.path.isabs(named) else None
 
 
 def _home() -> Path:

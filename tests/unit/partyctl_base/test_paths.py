@@ -3,7 +3,14 @@ from pathlib import Path
 
 import pytest
 
-from partyctl_base.paths import PathError, open_regular, runtime_directory, socket_path, state_directory
+from partyctl_base.paths import (
+    PathError,
+    config_directory,
+    open_regular,
+    runtime_directory,
+    socket_path,
+    state_directory,
+)
 
 
 def test_the_runtime_directory_is_made_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -19,6 +26,16 @@ def test_xdg_names_the_places_when_nothing_else_does(tmp_path: Path, monkeypatch
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     assert runtime_directory("p") == tmp_path / "run" / "partyctl" / "p"
     assert state_directory("p") == tmp_path / "state" / "partyctl" / "p"
+
+
+def test_an_xdg_variable_that_would_name_another_place_in_each_directory_names_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_STATE_HOME", "state")
+    monkeypatch.setenv("XDG_CONFIG_HOME", "./config")
+    assert state_directory("p") == tmp_path / ".local" / "state" / "partyctl" / "p"
+    assert config_directory() == tmp_path / ".config" / "partyctl"
 
 
 def test_a_link_in_place_of_the_directory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
