@@ -209,11 +209,10 @@ class TurnShard(Database):
 
     def delete(self, sessions: Sequence[str]) -> None:
         """Delete the logs of these sessions, all or none; who owns one is refused before it writes again."""
-        with self.guard:
-            with self.deletion(str(self.file)) as connection:
-                for session in sessions:
-                    connection.execute(_DELETE_TURNS, (session,))
-                    connection.execute(_DELETE, (session,))
+        with self.guard, self.deletion(str(self.file)) as connection:
+            for session in sessions:
+                connection.execute(_DELETE_TURNS, (session,))
+                connection.execute(_DELETE, (session,))
 
     def _written(self, connection: Connection, owner: Owner, work: Work, state: bytes | None) -> None:
         where = f"{self.file}, session {owner.session}"
