@@ -69,13 +69,22 @@ def _discard_output() -> None:
 
 
 def emit_json(document: Mapping[str, object]) -> None:
-    """One JSON document on stdout, and nothing else."""
-    text = json.dumps(document, indent=2, ensure_ascii=False, default=str)
+    """One JSON document on stdout, and nothing else. A number that JSON does not have, as NaN, is null."""
+    text = _json(document, ensure_ascii=False)
     try:
         text.encode(_encoding())
     except UnicodeEncodeError:
-        text = json.dumps(document, indent=2, default=str)
+        text = _json(document, ensure_ascii=True)
     emit(text)
+
+
+def _json(document: object, *, ensure_ascii: bool) -> str:
+    try:
+        return json.dumps(document, indent=2, ensure_ascii=ensure_ascii, default=str, allow_nan=False)
+    except ValueError:
+        # Of an agent's answer, for example. What is not finite is read back as null; Python's reader takes all of it.
+        plain = json.loads(json.dumps(document, default=str), parse_constant=lambda _: None)
+        return json.dumps(plain, indent=2, ensure_ascii=ensure_ascii)
 
 
 def _encoding() -> str:

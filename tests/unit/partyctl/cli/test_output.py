@@ -43,6 +43,12 @@ def test_sizes_are_told_in_mebibytes() -> None:
     assert (size(20 * 1024 * 1024 + 104858), size(None)) == ("20.1 MiB", "-")
 
 
+def test_a_document_is_json_whatever_numbers_an_answer_holds(capsys: pytest.CaptureFixture[str]) -> None:
+    emit_json({"structured": [float("nan"), {"a": float("-inf")}, 1.5], "odd": b"x"})
+    assert "NaN" not in (out := capsys.readouterr().out)
+    assert json.loads(out) == {"structured": [None, {"a": None}, 1.5], "odd": "b'x'"}
+
+
 def test_what_the_encoding_of_stdout_does_not_have_is_spelled_out(monkeypatch: pytest.MonkeyPatch) -> None:
     stdout = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
     monkeypatch.setattr("sys.stdout", stdout)
