@@ -4,7 +4,8 @@ Rules:
  1. A connection is nobody until a HELLO binds it to a principal by its secret. Before that only a HELLO is heard.
  2. An address belongs to the connection that claimed it first, if a rule of its principal covers it. A second claimant
     is refused while the first one lives; the shell is asked to look (Check) before anybody is refused.
- 3. The same incarnation on a new connection is the same peer: its old connection is over.
+ 3. The same incarnation on a new connection is the same peer: its old connection is over. What it has not said back of
+    what it was told there it is told again.
  4. A letter goes through if its source belongs to the connection it came from and its destination belongs to anyone.
     Otherwise its sender gets a NACK: certainly not delivered.
  5. The first letter on a road opens a lane: (connection, address frame) -> connection. The shell forwards by the lane
@@ -70,6 +71,8 @@ OFFENCES: Final = {"source": 100, "unknown": 1}
 """What a refused letter is held against its sender, by code."""
 SETTLE_MAX: Final = 64
 """Letters that one Settle refuses."""
+AWAY: Final = "it left while this peer was away"
+"""What is said of an address again, to a peer that came back on another connection."""
 KEPT: Final = "letters that waited for their address"
 
 
@@ -217,11 +220,13 @@ class Table:
             return
         former = self._lives.get((hello.principal, hello.incarnation))
         if former is not None and former != connection:
+            self._fences[connection] = self._fences.pop(former, Counter())
             yield from self._lose(former, "its peer came back on another connection")
         rivals = self._rivals(connection, principal, hello.claims)
         if rivals and not event.settled:
             yield Check(rivals, event)
             return
+        is_new = peer is None
         if peer is None:
             peer = self._peers[connection] = _Peer(principal.name, hello.incarnation)
             self._lives[principal.name, hello.incarnation] = connection
@@ -231,6 +236,8 @@ class Table:
         if forbidden:
             yield Count("claim refused: rule", offence=min(1000, 90 + 10 * forbidden))
         yield Tell(connection, wire.TO_BROKER, wire.seal(Kind.WELCOME, 0, envelope.sequence, welcome.encode()))
+        if is_new:
+            yield from self._repeat_gone(connection)
         for address in welcome.claimed:
             yield from self._deliver_kept(address)
 
@@ -310,12 +317,12 @@ class Table:
         yield Tell(connection, wire.road(source, ""), wire.seal(Kind.NACK, 0, sequence, nack.encode(), stream=stream))
 
     def _lose(self, connection: bytes, why: str) -> Iterator[Command]:
+        for frame, count in self._fences.pop(connection, Counter()).items():
+            self._heard(frame, count)
         peer = self._peers.pop(connection, None)
         if peer is None:
             return
         del self.lanes[connection]
-        for frame, count in self._fences.pop(connection, Counter()).items():
-            self._heard(frame, count)
         del self._lives[peer.principal, peer.incarnation]
         yield from self._release(sorted(peer.addresses), why)
 
@@ -349,6 +356,15 @@ class Table:
         if len(fences) < LANES_MAX:
             fences[frame] += 1
             self._unheard[wire.ends(frame)[0]] += 1
+
+    def _repeat_gone(self, connection: bytes) -> Iterator[Command]:
+        """What the former connection of a peer was told, and may not have heard: once, whatever it was told twice."""
+        for frame, count in self._fences.get(connection, Counter()).items():
+            self._heard(frame, count - 1)
+            self._fences[connection][frame] = 1
+            address, source = wire.ends(frame)
+            gone = wire.seal(Kind.GONE, 0, 0, Gone(address, AWAY).encode())
+            yield Tell(connection, wire.road(source, ""), gone)
 
     def _unfence(self, connection: bytes, frame: bytes) -> None:
         fences = self._fences.get(connection)

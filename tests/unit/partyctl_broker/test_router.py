@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from partyctl_broker import wire
 from partyctl_broker.auth import Principal
 from partyctl_broker.control import CLAIMS_MAX, Bye, Gone, Hello, Nack, Welcome
-from partyctl_broker.router import ADDRESSES_MAX, KEPT, Table
+from partyctl_broker.router import ADDRESSES_MAX, AWAY, KEPT, Table
 from partyctl_broker.steps import (
     Admit,
     Arrived,
@@ -131,6 +131,22 @@ class TestHello:
         assert heard(gone)[:2] == (b"9", "run/z")
         assert heard(welcome)[2].claimed == ("run/a",)
         assert table.step(letter(b"1", "run/a", "run/z")) == [Count("stranger")]
+
+    def test_what_it_was_told_and_has_not_said_back_it_is_told_again_once_and_the_road_stays_closed(self):
+        table = table_with(hello(b"1", "run/a", incarnation=b"life"))
+        for connection in (b"2", b"3"):
+            table.step(hello(connection, "run/b"))
+            table.step(letter(connection, "run/b", "run/a"))
+            table.step(Lost(connection, "killed"))
+        welcome, gone = table.step(hello(b"4", "run/a", incarnation=b"life"))
+        assert heard(welcome)[2].claimed == ("run/a",)
+        assert heard(gone)[:3] == (b"4", "run/a", Gone("run/b", AWAY))
+        [welcome] = table.step(hello(b"5", "run/b"))
+        assert heard(welcome)[2].inherited == ("run/b",)
+        _, nack = table.step(letter(b"4", "run/a", "run/b"))
+        assert heard(nack)[2].code == "gone"
+        table.step(gone_heard(b"4", "run/a", "run/b"))
+        assert [type(command) for command in table.step(letter(b"4", "run/a", "run/b"))] == [Forward]
 
     def test_a_connection_has_a_bounded_number_of_addresses(self):
         table = table_with()
@@ -454,7 +470,11 @@ class Model:
         commands = self.table.step(event)
         after = {name: self.table.holder(name) for name in before}
         told = [heard(command) for command in commands if isinstance(command, Tell)]
-        gone = {(address, message.address) for _, address, message, _ in told if isinstance(message, Gone)}
+        gone = {
+            (address, message.address)
+            for _, address, message, _ in told
+            if isinstance(message, Gone) and message.why != AWAY
+        }
         left = {name for name in before if before[name] is not None and before[name] != after[name]}
         # An address given up is told to all that wrote to it or had mail from it and are still there; to nobody else.
         due = {(other, name) for name in left for other in self.partners(name) if after[other] is not None}
@@ -497,7 +517,9 @@ def test_when_all_have_left_nothing_is_kept(sequence):
     table = table_with(*OPENING)
     for event in sequence:
         table.step(event)
-    for connection in list(table.lanes):
+    for connection in (b"1", b"2", b"3"):
         table.step(Lost(connection, "end"))
+    assert not table._fences
+    assert not table._unheard
     assert (table.connections, table.addresses, table.lanes) == (0, 0, {})
     assert all(table.contacts(name) == frozenset() for name in ["run/a", "run/b", "run/c", "run/d"])
