@@ -7,7 +7,7 @@ Orders, msgpack maps whose "t" names them:
     forget     name                                vouch no more; its connections end
     listen     url, public, secret (Z85)           also take peers at a tcp endpoint, by CURVE
     unlisten   url                                 no more
-    stats      -                                   answered by stats
+    stats      number (if any)                     answered by stats, with that number: what came before is done by then
     stop       -
 
 Told: ready (endpoint, pid), stats, listening (url), refused (order, why), event (what), failed (why).

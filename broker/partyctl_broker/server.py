@@ -178,7 +178,8 @@ class Broker:
             case {"t": "unlisten", "url": str(url)}:
                 self._doors.close(url)
             case {"t": "stats"}:
-                self._host.tell({"t": "stats", **self.stats()})
+                number = order.get("number")
+                self._host.tell({"t": "stats", **self.stats(), **({"number": number} if number else {})})
             case {"t": "stop"}:
                 self._stopping = True
             case _:

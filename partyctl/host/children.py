@@ -6,10 +6,11 @@ host alone. The host is a child subreaper: a child it did not start is the orpha
 
 import asyncio
 import contextlib
+import itertools
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from partyctl.errors import HostError
@@ -54,7 +55,8 @@ class Child:
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     launcher: "Child | None" = None
     wrote: Tail = field(default_factory=lambda: Tail(LAST_LINES))
-    _asked: dict[str, list[asyncio.Future[Map]]] = field(default_factory=dict)
+    _asked: dict[str, list[tuple[int, asyncio.Future[Map]]]] = field(default_factory=dict)
+    _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     async def send(self, message: Mapping[str, object], fds: Sequence[int] = ()) -> None:
         """Send one message; a child that is gone is not an error here, its exit is seen elsewhere."""
@@ -67,13 +69,28 @@ class Child:
         """The child's answer to `question`, a message of the same kind; None if none comes within `limit` seconds."""
         return await self.call({"t": question}, (question,), limit=limit)
 
-    async def call(self, order: Mapping[str, object], answers: Sequence[str], *, limit: float) -> Map | None:
+    async def caught_up(self, *, limit: float) -> bool:
+        """Whether the broker has heard all that it was sent before, within `limit` seconds. The answer to what somebody
+        else asked a moment ago says nothing about that, so this question has a number."""
+        number = next(self._numbers)
+        return await self.call({"t": "stats", "number": number}, ("stats",), limit=limit, number=number) is not None
+
+    async def call(
+        self, order: Mapping[str, object], answers: Sequence[str], *, limit: float, number: int = 0
+    ) -> Map | None:
         """The first message of one of the kinds `answers` after an order; None if none comes within `limit` seconds, or
-        the child ends."""
+        the child ends.
+
+        Args:
+            order: what it is told.
+            answers: the kinds of message that answer it.
+            limit: seconds.
+            number: the least `number` that an answer must have; 0 for any, also none.
+        """
         answer: asyncio.Future[Map] = asyncio.get_running_loop().create_future()
-        waiting = [self._asked.setdefault(kind, []) for kind in answers]
+        waiting, mine = [self._asked.setdefault(kind, []) for kind in answers], (number, answer)
         for queue in waiting:
-            queue.append(answer)
+            queue.append(mine)
         try:
             # A stopped child reads nothing, so the order itself may find no room.
             async with asyncio.timeout(limit):
@@ -84,16 +101,18 @@ class Child:
             return None
         finally:
             for queue in waiting:
-                if answer in queue:
-                    queue.remove(answer)
+                if mine in queue:
+                    queue.remove(mine)
 
     def answered(self, message: Map) -> None:
-        """Give an answer to all who asked."""
+        """Give an answer to all whose question it answers."""
+        number = message.get("number")
+        reached = number if isinstance(number, int) else 0
         waiting = self._asked.get(str(message["t"]), [])
-        for answer in waiting:
-            if not answer.done():
+        for least, answer in waiting:
+            if least <= reached and not answer.done():
                 answer.set_result(message)
-        waiting.clear()
+        waiting[:] = [each for each in waiting if each[0] > reached]
 
     def last_line(self) -> str:
         """The last line it wrote; empty if it wrote none."""

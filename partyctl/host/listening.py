@@ -120,7 +120,7 @@ class Listening:
             async with asyncio.timeout(LISTEN_LIMIT), self._refreshing:
                 await self._apply(revoked)
                 broker = self._broker
-                confirmed = broker is None or await broker.ask("stats", limit=LISTEN_LIMIT) or broker.exited.done()
+                confirmed = broker is None or await broker.caught_up(limit=LISTEN_LIMIT) or broker.exited.done()
         except TimeoutError:
             confirmed = False
         if not confirmed:

@@ -266,8 +266,8 @@ class Host:
         address = f"client/{run}"
         principal = await self.tree.principals.admit(address, (address,))
         try:
-            # What the broker answers after that it has heard before: nobody is let in who is then refused.
-            await self.tree.ask("broker", "stats", limit=ADMIT_LIMIT)
+            # Nobody is let in who is then refused.
+            await self.tree.caught_up("broker", limit=ADMIT_LIMIT)
             secret = os.memfd_create("secret", os.MFD_CLOEXEC)
             try:
                 os.write(secret, principal.secret)

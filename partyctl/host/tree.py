@@ -188,6 +188,11 @@ class Tree:
         child = self.living.get(name)
         return None if child is None else await child.ask(question, limit=limit)
 
+    async def caught_up(self, name: str, *, limit: float) -> bool:
+        """Whether a child has heard all that it was sent before, within `limit` seconds; False if it is not there."""
+        child = self.living.get(name)
+        return child is not None and await child.caught_up(limit=limit)
+
     def spawn_task(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
         """Run `work` until it ends or the tree stops."""
         task = asyncio.get_running_loop().create_task(work)

@@ -102,4 +102,5 @@ class FakeChildren:
             if message["t"] == "stop" and does != "stubborn":
                 child.exits(0)
             elif message["t"] in self.answers:
-                await child.far.send(pack({"t": message["t"]} | self.answers[str(message["t"])]))
+                number = {"number": message["number"]} if "number" in message else {}
+                await child.far.send(pack({"t": message["t"]} | number | self.answers[str(message["t"])]))

@@ -35,6 +35,12 @@ def test_what_a_terminal_sends_is_the_hosts_affair(broker, number):
     assert broker.stats()["t"] == "stats"
 
 
+def test_a_question_with_a_number_is_answered_with_that_number(broker):
+    assert "number" not in broker.stats()
+    broker.tell(t="stats", number=7)
+    assert broker.hear()["number"] == 7
+
+
 def test_the_broker_dies_with_its_host_within_a_second(unstarted_broker):
     host = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     try:

@@ -45,6 +45,30 @@ def test_one_who_lost_patience_takes_nothing_from_those_who_still_wait() -> None
     quietly(asking())
 
 
+def test_who_wants_to_know_that_all_was_heard_takes_no_answer_to_an_earlier_question() -> None:
+    async def asking() -> None:
+        asked = child()
+        first, second = (asyncio.ensure_future(asked.caught_up(limit=5.0)) for _ in range(2))
+        plain = asyncio.ensure_future(asked.ask("stats", limit=5.0))
+        numbers = []
+        for _ in range(2):
+            received = await asked.far.receive()
+            assert received is not None
+            numbers.append(unpack(received.data)["number"])
+        asked.answered({"t": "stats", "number": numbers[0]})
+        assert await first
+        assert await plain == {"t": "stats", "number": numbers[0]}
+        asked.answered({"t": "stats"})
+        await asyncio.sleep(0.1)
+        assert not second.done()
+        asked.answered({"t": "stats", "number": numbers[1]})
+        assert await second
+        asked.exits(0)
+        asked.channel.close()
+
+    quietly(asking())
+
+
 def test_a_child_that_reads_nothing_is_asked_in_vain_but_not_for_ever() -> None:
     async def asking() -> None:
         asked = child()
