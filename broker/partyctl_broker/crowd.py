@@ -13,6 +13,7 @@ from typing import Final
 MONITOR_MAX: Final = 1001
 """Events that the monitor holds: ZeroMQ's own 1,000, which cannot be changed, and our one."""
 RESERVE: Final = 1280
+"""Descriptors between the first mark and the limit; the second mark takes an eighth of them."""
 LIMIT_MIN: Final = 4096
 """Descriptors that a broker needs."""
 HANDSHAKE_LIMIT: Final = 5.0

@@ -41,6 +41,7 @@ LOOKS: Final = 4
 IDLE_LOOKS: Final = 32
 """Looks in a row at which nobody had unread bytes, after which nobody is guilty."""
 INNOCENT: Final = -1
+"""Instead of a descriptor: nobody is guilty."""
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
 

@@ -193,7 +193,7 @@ class Lookout:
         descriptor = self.liveness.descriptor(connection)
         if descriptor is not None:
             self._cuts.append((now + CUT_DELAY, connection, descriptor))
-            self._leave(connection, now)
+        self._leave(connection, now)
 
     def cut_at_once(self, connection: bytes, descriptor: int | None, now: float) -> None:
         """End a connection that has nothing to be told."""

@@ -11,15 +11,24 @@ from typing import Final
 OFFENCES_MAX: Final = 10_000
 """By their weight."""
 GRAVE: Final = 100
-"""The weight of what no peer of ours does."""
+"""The weight of what no peer of ours does: a message without form, a letter from another's address."""
+STRAY: Final = 1
+"""The weight of a letter to an address that nobody has, which peers of ours may write when somebody has left."""
+REFUSED: Final = 1000
+"""The weight of a HELLO that is refused."""
+FORBIDDEN: Final = 10
+"""The weight of each claim of a HELLO that no rule covers, after the first, which weighs GRAVE; REFUSED at most in all."""
+MUTE: Final = 10
+"""The weight of a pair that is no HELLO, of somebody who has not said HELLO."""
 STRANGE: Final = 1000
 """The weight of a message that is no HELLO, or one that is refused, of somebody who has not said HELLO: peers of ours
 begin with one on each connection."""
 STRANGE_BYTES: Final = 1024
 """Bytes of it that weigh 1 more."""
 FORGIVEN: Final = 1.0
-"""Seconds."""
+"""Seconds after which what is held against anybody is forgotten."""
 REFUSED_MAX: Final = 64 * 1024 * 1024
+"""Bytes of one road that may find a full queue in that time."""
 
 
 class Offences:

@@ -36,6 +36,8 @@ CLOSE: Final = 2.0
 """The same for all mailboxes of a bus that closes."""
 LINGER: Final = 500
 """Milliseconds that a closing bus goes on sending what was handed over."""
+REDIAL: Final = 0.02
+"""Seconds from the loss of a link to the next one."""
 
 
 @dataclass(slots=True)
@@ -94,7 +96,7 @@ class ZmqBus:
             patience: seconds without a broker after which the bus gives up and closes itself.
 
         Raises:
-            HelloRefused: the broker does not know the principal by this secret.
+            HelloRefused: the broker does not know the principal by this secret, or does not let it in now.
             BusTimeout: no broker answered in time.
             EndpointError: the endpoint is none.
         """
@@ -349,7 +351,7 @@ class ZmqBus:
             self._timers.set("patience", self._patience, self._lose_patience)
             self._exchange.link_lost("the broker is gone")
         # Not at once: what killed this link may kill the next one as fast as we can make it.
-        self._timers.set("dial", 0.02, self._dial)
+        self._timers.set("dial", REDIAL, self._dial)
 
     def _lose_patience(self) -> None:
         seconds = f"{self._patience:g} s"

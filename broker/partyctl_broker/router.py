@@ -32,6 +32,7 @@ from partyctl_broker.auth import Principal, Roll
 from partyctl_broker.control import Bye, Gone, Hello, Nack, Refusal, Welcome
 from partyctl_broker.errors import Malformed, VersionMismatch
 from partyctl_broker.held import Held, Waiting
+from partyctl_broker.offences import FORBIDDEN, GRAVE, MUTE, REFUSED, STRAY
 from partyctl_broker.steps import (
     Admit,
     Arrived,
@@ -67,13 +68,14 @@ REASONS: Final = {
     "gone": "its peer is gone",
 }
 """The codes of a refusal and what each says to a person."""
-OFFENCES: Final = {"source": 100, "unknown": 1}
+OFFENCES: Final = {"source": GRAVE, "unknown": STRAY}
 """What a refused letter is held against its sender, by code."""
 SETTLE_MAX: Final = 64
 """Letters that one Settle refuses."""
 AWAY: Final = "it left while this peer was away"
 """What is said of an address again, to a peer that came back on another connection."""
 KEPT: Final = "letters that waited for their address"
+"""What those are counted as."""
 
 
 @dataclass(slots=True)
@@ -157,13 +159,13 @@ class Table:
             if destination and peer is not None:
                 yield from self._letter(event, peer, destination, source)
             elif destination:
-                yield Count("stranger", offence=10)
+                yield Count("stranger", offence=MUTE)
             else:
                 yield from self._control(event, peer)
         except VersionMismatch:
             yield from self._refuse_hello(event.connection, 0, "version")
         except Malformed:
-            yield Count("malformed", offence=100)
+            yield Count("malformed", offence=GRAVE)
 
     def _letter(self, event: Arrived, peer: _Peer, destination: str, source: str) -> Iterator[Command]:
         lanes = self.lanes[event.connection]
@@ -193,7 +195,7 @@ class Table:
         if envelope.kind == Kind.HELLO:
             yield from self._hello(event, envelope, Hello.decode(envelope.payload))
         elif peer is None:
-            yield Count("stranger", offence=10)
+            yield Count("stranger", offence=MUTE)
         elif envelope.kind == Kind.BYE:
             bye = Bye.decode(envelope.payload)
             given = peer.addresses.intersection(bye.addresses) if bye.addresses else peer.addresses
@@ -234,7 +236,7 @@ class Table:
         welcome = self._claim(connection, peer, principal, hello.claims)
         forbidden = sum(refusal.code == "rule" for refusal in welcome.refused.values())
         if forbidden:
-            yield Count("claim refused: rule", offence=min(1000, 90 + 10 * forbidden))
+            yield Count("claim refused: rule", offence=min(REFUSED, GRAVE + FORBIDDEN * (forbidden - 1)))
         yield Tell(connection, wire.TO_BROKER, wire.seal(Kind.WELCOME, 0, envelope.sequence, welcome.encode()))
         if is_new:
             yield from self._repeat_gone(connection)
@@ -275,7 +277,7 @@ class Table:
         return Welcome(tuple(claimed), refused, self._life, inherited)
 
     def _refuse_hello(self, connection: bytes, sequence: int, code: str) -> Iterator[Command]:
-        yield Count(f"hello refused: {code}", offence=1000)
+        yield Count(f"hello refused: {code}", offence=REFUSED)
         nack = Nack("", code, REASONS[code])
         yield Tell(connection, wire.TO_BROKER, wire.seal(Kind.NACK, 0, sequence, nack.encode()))
 
@@ -310,7 +312,7 @@ class Table:
             destination, source = wire.ends(frame)
             _, stream, sequence, *_ = letter = wire.unseal(envelope)
         except Malformed:
-            yield Count("malformed", offence=100)
+            yield Count("malformed", offence=GRAVE)
             return
         yield Count(f"letter refused: {code}", offence=OFFENCES.get(code, 0))
         nack = Nack(destination, code, REASONS[code], letter.kind)

@@ -28,6 +28,9 @@ from partyctl_broker.steps import Admit, Forget, Settle
 HOLD: Final = 2.0
 """Seconds after the start during which a letter to an address that nobody has is kept."""
 
+LINGER: Final = 100
+"""Milliseconds that a broker which ends goes on sending."""
+
 IO_THREADS: Final = 4
 """ZeroMQ's own threads. Each connection belongs to one, the one with the fewest, and while that throws a million frames
 away (7 ms) no other connection of it is read. More threads than processors cost 2% and little memory (measured)."""
@@ -103,7 +106,7 @@ class Broker:
     def _close(self) -> None:
         self._doors.remove()
         self._lookout.close()
-        self._router.close(100)
+        self._router.close(LINGER)
         self._context.term()
         self._host.close()
 

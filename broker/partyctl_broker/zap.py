@@ -20,6 +20,8 @@ DOMAIN: Final = b"partyctl"
 ENDPOINT: Final = "inproc://zeromq.zap.01"
 RENEW_AFTER: Final = 64
 """Handshakes after which the socket is replaced."""
+LINGER: Final = 100
+"""Milliseconds that a socket which is replaced goes on sending its answers."""
 REFUSED: Final = 400
 """The status that a peer hears if nobody vouches for it."""
 LATER: Final = 500
@@ -100,7 +102,7 @@ class Gate:
         former.unbind(ENDPOINT)
         self._socket, self._served = self._open(), 0
         verdicts = self._answer(former, crowded, banned)
-        former.close(100)
+        former.close(LINGER)
         return verdicts
 
     def close(self) -> None:
