@@ -33,6 +33,11 @@ from partyctl.sessions import Shelf
     type=Seconds(above_zero=True),
     help="Seconds within which the turn must be over, with all its retries.",
 )
+@click.option(
+    "--idle-timeout",
+    type=Seconds(above_zero=True),
+    help="Seconds for which the agent may tell nothing while it uses no tool.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 @click.option("--detach", is_flag=True, help="Print the turn's id and return.")
 @party_options
@@ -41,6 +46,7 @@ def command(
     prompt: str | None,
     role: str | None,
     timeout: float | None,
+    idle_timeout: float | None,
     as_json: bool,
     detach: bool,
     file: Path | None,
@@ -48,7 +54,7 @@ def command(
 ) -> int:
     """Ask an agent; see the module's text, which is the manual page."""
     chosen = chosen_party(file, party)
-    order: Map = {"session": session, "do": "send", "timeout": timeout, "detach": detach}
+    order: Map = {"session": session, "do": "send", "timeout": timeout, "idle_timeout": idle_timeout, "detach": detach}
     order |= begins_with(Shelf.of(chosen), session, role, file)
     order["prompt"] = _prompt(prompt)
     code, last = given(chosen, order)

@@ -177,12 +177,12 @@ class HeldSession:
     # --- what is asked of it ---
 
     async def send(
-        self, prompt: str, timeout: float | None, follower: str, *, detach: bool, is_wanted: Callable[[], bool]
+        self, request: TurnRequest, timeout: float | None, follower: str, *, detach: bool, is_wanted: Callable[[], bool]
     ) -> None:
         """Ask the agent.
 
         Args:
-            prompt: what.
+            request: what.
             timeout: within how many seconds the turn must be over, with all its retries.
             follower: who hears what comes of it.
             detach: not after the turn has begun.
@@ -194,7 +194,6 @@ class HeldSession:
         async with self._asking:
             if self.turn_id is not None:
                 raise self._busy("a turn is under way in this session")
-            request = TurnRequest(prompt)
             ticket = await off_loop(lambda _: self.session.prepare_turn(request))
             if not is_wanted():
                 self.session.interrupt(ticket)

@@ -1,7 +1,7 @@
 """The agent sessions of a node: taken up after a death, begun and continued by orders, let go when the party goes down.
 
 submitter -> node   session {run, session, do, ...}
-    do = send       {prompt, timeout, detach, role, agent, idle_release_after}: the last three for a session that begins
+    do = send       {prompt, timeout, idle_timeout, detach, role, agent, idle_release_after}: the last three to begin
          again      {turn}: ask a turn anew whose answer nobody knows, else as for send
          follow     {turn}
          interrupt  {turn}
@@ -31,7 +31,7 @@ from partyctl_actors.supervision.off_loop import off_loop
 from partyctl_actors.supervision.policy_events import Found
 from partyctl_actors.supervision.turn_log import TurnLogs
 from partyctl_base.paths import PathError
-from partyctl_plugins.contract import SessionStateError
+from partyctl_plugins.contract import SessionStateError, TurnRequest
 
 CLOSE_LIMIT = 1.5
 """Seconds a turn may take to end when its party goes down; then its worker is ended."""
@@ -149,10 +149,9 @@ class NodeSessions:
         name = str(order["session"])
         await self._drop_unused(name, order)
         held = await self._open(name, order)
-        timeout = order.get("timeout")
-        limit = float(timeout) if isinstance(timeout, int | float) else None
+        request = TurnRequest(str(order["prompt"]), idle_timeout=_seconds(order, "idle_timeout"))
         await held.send(
-            str(order["prompt"]), limit, submitter, detach=bool(order.get("detach")),
+            request, _seconds(order, "timeout"), submitter, detach=bool(order.get("detach")),
             is_wanted=lambda: self._wanted.get(submitter, True),
         )  # fmt: skip
         return None
@@ -270,6 +269,11 @@ class NodeSessions:
         if self._logs is None:
             self._logs = TurnLogs(self._shelf.directory)
         return self._logs
+
+
+def _seconds(order: Map, name: str) -> float | None:
+    given = order.get(name)
+    return float(given) if isinstance(given, int | float) else None
 
 
 def _done(held: HeldSession, doing: str, **more: object) -> Map:

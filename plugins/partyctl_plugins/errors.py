@@ -122,10 +122,10 @@ class TurnLostError(AgentSessionError):
 
 
 class TurnTimeoutError(AgentSessionError):
-    """The turn ran longer than the request allowed.
+    """The turn ran longer than the request allowed, or the provider was silent for longer.
 
     Args:
-        timeout: the limit, in seconds.
+        timeout: the limit that passed, in seconds.
     """
 
     whose = "provider"

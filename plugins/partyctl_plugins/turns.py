@@ -84,6 +84,8 @@ class TurnRequest:
         env: further environment variables for that command.
         mcp_servers: further tool servers for this turn.
         mcp_workspace: directory for providers that configure tool servers by file.
+        idle_timeout: for how many seconds the provider may tell nothing while no tool is in use, None for no limit. The
+            supervisor of its worker sees to that, not the transport.
 
     Raises:
         TypeError, ValueError: a field is not as described.
@@ -98,6 +100,7 @@ class TurnRequest:
     env: Mapping[str, str] | None = None
     mcp_servers: tuple[McpServer, ...] = ()
     mcp_workspace: str | None = None
+    idle_timeout: float | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.prompt, str):
@@ -108,6 +111,7 @@ class TurnRequest:
             if getattr(self, name) is not None:
                 check_absolute(name, getattr(self, name))
         check_seconds("timeout", self.timeout)
+        check_seconds("idle_timeout", self.idle_timeout)
         if self.output_schema is not None:
             check_instance("output_schema", self.output_schema, OutputSchema)
         check_optional("reasoning_effort", self.reasoning_effort)

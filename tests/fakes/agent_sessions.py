@@ -15,6 +15,7 @@ from partyctl_actors.supervision.local import LocalEngine
 from partyctl_actors.supervision.plan import SupervisorLimits, WorkerPlan
 from partyctl_actors.supervision.policy_commands import Decided, Rule
 from partyctl_actors.supervision.session_parts import SessionParts
+from partyctl_actors.supervision.spending import Used
 from partyctl_actors.supervision.turn_log import TurnLog
 from partyctl_base.aio import AsyncChannel
 from partyctl_base.clock import Clock, SystemClock
@@ -52,6 +53,7 @@ class Told:
         clock: its clock; one that waits for nothing unless another was given.
         handler: told its events.
         decided: what the policy decided, in order.
+        used: what each attempt used, in order.
     """
 
     def __init__(
@@ -63,12 +65,14 @@ class Told:
         self.clock = clock or FakeClock()
         self.handler = RecordingEventHandler()
         self.decided: list[Decided] = []
+        self.used: list[Used] = []
         spec = ConversationSpec(cwd, NativePermissions.bypass(), approvals)
         self.session = AgentSession(
             SessionParts(
                 engine, spec, self.clock, ids or SequentialIds(), retry or RetryPolicy(), [self.handler, *handlers],
                 store, None if store is None else "key", idle, resume_id,
                 limits=limits or SupervisorLimits(), log=log, on_decided=self.decided.append,
+                on_used=self.used.append,
             )
         )  # fmt: skip
 
@@ -168,13 +172,13 @@ def claude(open_session: Callable[..., Told], directory: Path, words: str = "", 
     return open_session(provider=resolve("claude"), options=options, **{"cwd": str(directory), **more})
 
 
-def at_the_first_event(told: Told, act: Callable[[], object]) -> None:
-    """Has `act` done on another thread, once something of the next turn was heard."""
+def at_the_first_event(told: Told, act: Callable[[], object], kind: type[AgentEvent] = object) -> None:
+    """Has `act` done on another thread, once something of the next turn, of this kind, was heard."""
     keep, heard = told.handler.on_event, threading.Event()
 
     def hear(event: AgentEvent) -> None:
         keep(event)
-        if not heard.is_set():
+        if not heard.is_set() and isinstance(event, kind):
             heard.set()
             start(act)
 

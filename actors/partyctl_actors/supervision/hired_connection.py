@@ -183,7 +183,7 @@ class HiredConnection:
         return lambda: self._supervisor.turn(attempt, request)
 
     def _awaited(self, request: TurnRequest) -> Callable[[], Coroutine[Any, Any, TurnResult]]:
-        return lambda: self._supervisor.result(request.timeout)
+        return lambda: self._supervisor.result(request.timeout, request.idle_timeout)
 
     # --- on the loop ---
 

@@ -145,6 +145,12 @@ class LocalConnection:
     def turn(self, attempt: str, request: TurnRequest, emit: Emit, stop: StopSignal) -> TurnResult:
         """See `Connection.turn`."""
         self._taken(self._conversation)
+        if request.idle_timeout is not None:
+            raise ProviderCapabilityError(
+                "a transport in this process cannot be held to idle_timeout",
+                why="its turn runs on the thread of its caller, where nothing can end it",
+                fix="Leave idle_timeout out, or name a provider, whose turns run in a worker",
+            )
         with self._changed:
             if not self._changed.wait_for(lambda: self._inside == 0, self._limits.interrupt):
                 # What was meant for the turn before would land in this one.

@@ -22,7 +22,7 @@ from partyctl_actors.supervision.worker_link import WorkerLink
 from partyctl_confinement.client import ExitNotice, LauncherClient
 from partyctl_plugins import records
 from partyctl_plugins.contract import ConversationSpec, ProviderProfile, TurnRequest, TurnResult
-from partyctl_plugins.errors import AgentSessionError, NoRunningTurnError, SessionStateError
+from partyctl_plugins.errors import AgentSessionError, NoRunningTurnError, SessionStateError, TurnTimeoutError
 from partyctl_plugins.events import AgentEvent
 
 WORKER_MAIN = "partyctl_plugins.worker:main"
@@ -56,6 +56,7 @@ class Supervisor:
         self._limits = limits
         self._link = WorkerLink(plan.provider, limits, on_event, pace)
         self._closing: asyncio.Task[None] | None = None
+        self._is_silent = False
         self.profile: ProviderProfile | None = None
 
     @property
@@ -185,7 +186,7 @@ class Supervisor:
             return Found.GONE, None
         if on_hired is not None:
             on_hired(hired.pid, hired.confinement)
-        self._link.turn_id = ticket or None
+        self._link.take_over(ticket or None)
         coming = self._link.listen()
         try:
             attached = await self._link.answered(
@@ -221,11 +222,12 @@ class Supervisor:
             self._link.become("idle")
         return self.conversation_id
 
-    async def result(self, timeout: float | None = None) -> TurnResult:
+    async def result(self, timeout: float | None = None, idle_timeout: float | None = None) -> TurnResult:
         """Wait for the outcome of the turn that a worker was found with; see `attach`.
 
         Args:
             timeout: what the turn may still take, in seconds; then the worker is killed.
+            idle_timeout: as in a `TurnRequest`; counted from the first words of its model that are heard here.
 
         Raises:
             SessionStateError: it was found with none.
@@ -238,7 +240,7 @@ class Supervisor:
         outcome = self._link.answered(
             self._link.expected, records.Result, timeout, "turn", grace=self._limits.interrupt
         )
-        return await self._concluded(outcome)
+        return await self._concluded(outcome, idle_timeout)
 
     async def acknowledge(self, turn_id: str) -> None:
         """The outcome of this turn is durable: the worker need not keep it any longer."""
@@ -256,22 +258,45 @@ class Supervisor:
             raise self._link.loss
         if self.state != "idle":
             raise SessionStateError(f"a turn cannot start while the session is {self.state}")
-        self._link.state, self._link.turn_id = "busy", turn_id
+        self._link.begin(turn_id)
         command, grace = records.Turn(turn_id, request), self._limits.interrupt
-        return await self._concluded(self._link.ask(command, records.Result, request.timeout, "turn", grace))
+        outcome = self._link.ask(command, records.Result, request.timeout, "turn", grace)
+        return await self._concluded(outcome, request.idle_timeout)
 
-    async def _concluded(self, coming: Awaitable[records.Result]) -> TurnResult:
+    async def _concluded(self, coming: Awaitable[records.Result], idle_timeout: float | None) -> TurnResult:
+        self._is_silent = False
+        watching = idle_timeout and asyncio.get_running_loop().create_task(self._end_if_silent(idle_timeout))
         try:
             result = await coming
+        except AgentSessionError as error:
+            if self._is_silent and idle_timeout:
+                raise self._silent(idle_timeout) from error
+            raise
         except asyncio.CancelledError:
             # The turn's report is still to come, so no other turn may begin: only closing is left.
             self._link.become("abandoned")
             raise
         finally:
+            if watching:
+                watching.cancel()
             self._link.turn_id = None
             if self.state == "busy":
                 self._link.state = "idle"
+        if self._is_silent and idle_timeout and result.result.interrupted:
+            raise self._silent(idle_timeout)
         return result.result
+
+    async def _end_if_silent(self, limit: float) -> None:
+        await self._link.silence(limit)
+        self._is_silent = True
+        await self.interrupt()
+
+    def _silent(self, limit: float) -> TurnTimeoutError:
+        return TurnTimeoutError(
+            limit,
+            where=f"provider {self._plan.provider.name!r}, turn",
+            why=f"it told nothing for {limit:g} s, with no tool in use, and was ended",
+        )
 
     async def interrupt(self) -> None:
         """End the running turn, if one runs; the worker is killed when it does not obey in time."""

@@ -18,12 +18,15 @@ from partyctl_confinement.client import ExitNotice, Hired
 from partyctl_plugins import records
 from partyctl_plugins.contract import CliExitError, TurnFailedError
 from partyctl_plugins.errors import AgentSessionError, NoRunningTurnError, RecordError, TurnTimeoutError
-from partyctl_plugins.events import AgentEvent, EventsDropped
+from partyctl_plugins.events import AgentEvent, AssistantText, EventsDropped, Reasoning, ToolCall, ToolResult
 from partyctl_plugins.manager import ProviderEntry
 
 _log = logging.getLogger("partyctl.supervision")
 
 R = TypeVar("R", bound=records.Report)
+
+_UNKNOWN = ""
+"""A tool that may have been in use before this supervisor listened."""
 
 
 class WorkerLink:
@@ -58,6 +61,9 @@ class WorkerLink:
         self._listener: asyncio.Task[None] | None = None
         self._answer: asyncio.Future[records.Report] | None = None
         self._steers: dict[str, asyncio.Future[records.Steered]] = {}
+        self._heard = asyncio.Event()
+        self._tools: set[str] = set()
+        self._is_held_up = False
         self.hired: Hired | None = None
         self.state = "closed"
         self.turn_id: str | None = None
@@ -69,6 +75,27 @@ class WorkerLink:
         """It does something else now, unless it is as good as gone."""
         if self.state not in ("failed", "closing", "closed"):
             self.state = state
+
+    def begin(self, turn_id: str) -> None:
+        """The turn of this id is asked for next."""
+        self.state, self.turn_id = "busy", turn_id
+        self._tools.clear()
+
+    def take_over(self, turn_id: str | None) -> None:
+        """The turn of this id may be under way; what it does already was told to somebody else."""
+        self.turn_id = turn_id
+        self._tools = {_UNKNOWN}
+
+    async def silence(self, limit: float) -> None:
+        """Returns once nothing was told of the turn for `limit` seconds, while it was listened to and used no tool."""
+        while True:
+            self._heard.clear()
+            try:
+                async with within(limit):
+                    await self._heard.wait()
+            except TimeoutError:
+                if not self._tools and not self._is_held_up:
+                    return
 
     def listen(self) -> "asyncio.Future[records.Report]":
         """From now on hear what the worker says; its first answer to come."""
@@ -190,7 +217,9 @@ class WorkerLink:
     async def _listen(self, hired: Hired) -> None:
         while True:
             if self._pace is not None:
+                self._is_held_up = True
                 await self._pace()
+                self._is_held_up = False
             received = await hired.channel.receive()
             if received is None:
                 break
@@ -209,6 +238,7 @@ class WorkerLink:
         if isinstance(report, records.Event):
             # Those of a turn that was abandoned concern nobody any more.
             if report.turn_id == self.turn_id:
+                self._note(report.event)
                 self._watched(report.event)
             return
         if isinstance(report, records.Steered):
@@ -224,6 +254,15 @@ class WorkerLink:
                 self._expect()  # what was under way is answered next, and may be so at once
                 if report.dropped and self.turn_id in (report.turn_id, report.kept):
                     self._watched(EventsDropped(report.dropped))
+
+    def _note(self, event: AgentEvent) -> None:
+        self._heard.set()
+        if isinstance(event, ToolCall):
+            self._tools.add(event.tool_id)
+        elif isinstance(event, ToolResult):
+            self._tools.discard(event.tool_id)
+        elif isinstance(event, AssistantText | Reasoning):
+            self._tools.discard(_UNKNOWN)
 
     def _watched(self, event: AgentEvent) -> None:
         try:

@@ -110,6 +110,15 @@ def test_a_deadline_outlives_the_node_and_ends_the_turn_that_waits_for_another_a
     assert sessions.ask("b")["answer"] == "next"
 
 
+def test_a_turn_in_which_nothing_is_told_any_more_fails_and_costs_no_conversation(sessions: Sessions) -> None:
+    sessions.begin([{"say": "one"}], [{"say": "thinking"}, {"hang": True}], [{"say": "three"}])
+    conversation = sessions.ask("a")["conversation"]
+    silent = sessions.send("b", "--idle-timeout", "0.5")
+    assert (silent.returncode, "it told nothing for 0.5 s" in silent.stderr) == (1, True), silent.stderr
+    assert sessions.standing("s")["state"] == "failed"
+    assert sessions.ask("c")["conversation"] == conversation
+
+
 def test_a_running_turn_ends_at_its_deadline_though_its_node_died(sessions: Sessions) -> None:
     sessions.begin([{"say": "thinking"}, {"hang": True}])
     begun = time.monotonic()

@@ -75,9 +75,9 @@ class Heir:
         )  # fmt: skip
         self._open()
 
-    def under_way(self, phase: Phase, deadline: float | None = None) -> str:
+    def under_way(self, phase: Phase, deadline: float | None = None, request: TurnRequest = GO) -> str:
         """Begin a turn on another thread; its id, once it is in that phase, and its worker knows of it."""
-        session, engine, ticket = self.session, self.engine, self.session.prepare_turn(GO)
+        session, engine, ticket = self.session, self.engine, self.session.prepare_turn(request)
 
         def is_under_way() -> bool:
             asked = phase is not Phase.RUNNING or "busy" in engine.workers.values()
@@ -300,6 +300,17 @@ def test_a_running_turn_ends_at_the_deadline_that_it_had_before(heir: Heir) -> N
     failed = heir.outcome(turn_id)
     assert isinstance(failed, dict)
     assert failed["failed"]["type"] == "TurnTimeoutError"
+
+
+def test_a_turn_that_falls_silent_before_its_heir_ends_by_the_limit_that_it_was_given(heir: Heir) -> None:
+    heir.begin([{"say": "thinking"}, {"think": 1.5}, {"say": "more"}, {"hang": True}], [{"say": "next"}])
+    heir.under_way(Phase.RUNNING, request=TurnRequest("go", idle_timeout=3))
+    heir.die()
+    ticket = heir.session.unfinished
+    assert ticket is not None
+    with pytest.raises(TurnTimeoutError, match="told nothing for 3 s"):
+        heir.session.run(ticket)
+    assert heir.session.run(heir.session.prepare_turn(GO)).result.text == "next"
 
 
 def test_a_result_that_was_there_in_time_counts_though_it_is_found_after_the_deadline(heir: Heir) -> None:

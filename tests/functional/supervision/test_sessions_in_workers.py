@@ -132,7 +132,7 @@ class TestInterrupts:
         self, open_session: Callable[..., Told], grounds: WorkerGrounds
     ) -> None:
         told = open_session([{"ignore_interrupts": True}, {"say": "mute"}, {"hang": True}], limits=GRACE)
-        at_the_first_event(told, told.session.interrupt)
+        at_the_first_event(told, told.session.interrupt, AssistantText)
         began = time.monotonic()
         turn = told.run()
         assert (turn.result.interrupted, turn.forced) == (True, True)
@@ -180,7 +180,7 @@ class TestInterrupts:
 
     def test_close_ends_a_turn_whose_provider_is_deaf(self, open_session: Callable[..., Told]) -> None:
         told = open_session([{"ignore_interrupts": True}, {"say": "mute"}, {"hang": True}], limits=GRACE)
-        at_the_first_event(told, told.session.close)
+        at_the_first_event(told, told.session.close, AssistantText)
         assert told.run().result.interrupted
 
 
@@ -277,6 +277,36 @@ class TestTime:
             told.session.run(ticket)
         assert late.value.timeout == 0.25
         assert not psutil.pid_exists(stopped.pid)
+
+    def test_a_worker_that_lives_and_tells_nothing_fails_its_turn_alone(
+        self, open_session: Callable[..., Told], grounds: WorkerGrounds
+    ) -> None:
+        told = open_session([{"say": "one"}], [{"say": "hm"}, {"hang": True}], [{"say": "three"}])
+        conversation, pid = told.run().conversation_id, grounds.pids[-1]
+        ticket = told.session.prepare_turn(TurnRequest("go", idle_timeout=0.25))
+        with pytest.raises(TurnTimeoutError, match=r"told nothing for 0\.25 s") as late:
+            told.session.run(ticket)
+        assert late.value.timeout == 0.25
+        assert told.rules == [Rule.PROPAGATE]
+        turn = told.run()
+        assert (turn.result.text, turn.conversation_id, grounds.pids[-1]) == ("three", conversation, pid)
+
+    def test_who_holds_up_the_events_is_no_silence_of_the_provider(
+        self, open_session: Callable[..., Told], tmp_path: Path
+    ) -> None:
+        class Slow:
+            def __init__(self) -> None:
+                self.waited = False
+
+            def on_event(self, event: AgentEvent) -> None:
+                if not self.waited:
+                    self.waited = True
+                    time.sleep(1)
+
+        provider = ProviderEntry("chatters", "chattering_plugin")
+        told = open_session(provider=provider, options={"note": str(tmp_path / "note")}, handlers=[Slow()])
+        ticket = told.session.prepare_turn(TurnRequest("300", idle_timeout=0.25))
+        assert told.session.run(ticket).result.text == "done"
 
     def test_a_worker_that_is_stopped_at_its_close_is_killed(
         self, open_session: Callable[..., Told], grounds: WorkerGrounds

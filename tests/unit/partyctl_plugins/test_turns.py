@@ -62,6 +62,8 @@ class TestTheRestOfARequest:
             ("mcp_servers", ["files"], TypeError),
             ("mcp_servers", [StdioMcpServer("a", "x"), StdioMcpServer("a", "y")], ValueError),
             ("timeout", math.inf, ValueError),
+            ("idle_timeout", 0, ValueError),
+            ("idle_timeout", "60", TypeError),
         ],
     )
     def test_a_field_that_is_not_as_described_is_refused(self, field: str, value: Any, error: type[Exception]) -> None:

@@ -12,6 +12,7 @@ from partyctl_plugins.contract import (
     ConversationSpec,
     Emit,
     FailureKind,
+    ProviderCapabilityError,
     ProviderProfile,
     SessionStateError,
     TurnFailedError,
@@ -130,6 +131,15 @@ class TestNames:
         with pytest.raises(TurnFailedError, match="KeyError"):
             told.run()
         assert told.session.state.phase is Phase.IDLE
+
+
+def test_in_this_process_nobody_can_see_to_a_limit_of_silence() -> None:
+    told, transport = local()
+    ticket = told.session.prepare_turn(TurnRequest("go", idle_timeout=60))
+    with pytest.raises(ProviderCapabilityError, match="idle_timeout"):
+        told.session.run(ticket)
+    assert transport.conversations[0].turns == []
+    assert told.run().result.text == "ok"
 
 
 def test_a_profile_that_is_none_is_refused_by_name() -> None:

@@ -31,7 +31,7 @@ from partyctl_plugins.errors import (
     SessionStateError,
     TurnTimeoutError,
 )
-from partyctl_plugins.events import AgentEvent, TurnInterrupted
+from partyctl_plugins.events import AgentEvent, AssistantText, ToolCall, ToolResult, TurnInterrupted
 from partyctl_plugins.failures import describe
 from partyctl_plugins.manager import ProviderEntry
 from partyctl_plugins.records import (
@@ -489,3 +489,106 @@ def test_a_supervisor_that_was_stopped_for_longer_than_its_limits_kills_nobody(
         assert bench.supervisor.state == "idle"
 
     supervising(Playing(turn=None), work)
+
+
+QUIET = TurnRequest("go", idle_timeout=60)
+MINUTES = 60.0
+
+
+def obedient(command: Interrupt) -> list[object]:
+    return [Result(command.turn_id, TurnResult(interrupted=True), "c-1")]
+
+
+class TestSilence:
+    """A limit of a minute, and a provider that may have good reasons to tell nothing for longer."""
+
+    async def tell(self, bench: Bench, *events: AgentEvent) -> None:
+        for event in events:
+            await bench.launcher.workers[0].says(encode_report(Event("t-1", event)))
+
+    async def answer(self, bench: Bench) -> None:
+        await bench.launcher.workers[0].says(encode_report(Result("t-1", TurnResult(text="done"), "c-1")))
+
+    @pytest.mark.parametrize("obeys", [True, False])
+    def test_a_turn_of_which_nothing_is_told_is_ended(self, obeys: bool) -> None:
+        async def work(bench: Bench) -> None:
+            await bench.supervisor.open()
+            turn = asyncio.ensure_future(bench.supervisor.turn("t-1", QUIET))
+            await asyncio.sleep(30)
+            await self.tell(bench, AssistantText("let me think"))
+            began = asyncio.get_running_loop().time()
+            with pytest.raises(TurnTimeoutError, match="told nothing for 60 s") as late:
+                await turn
+            assert late.value.timeout == 60
+            grace = 0.0 if obeys else 2.0
+            assert asyncio.get_running_loop().time() - began == pytest.approx(60 + grace, abs=0.5)
+            assert (bench.launcher.kills == []) is obeys
+
+        playing = Playing(turn=None, interrupt=obedient if obeys else None)
+        supervising(playing, work, limits=SupervisorLimits(interrupt=2.0))
+        assert len(playing.heard(Interrupt)) == 1
+
+    def test_a_tool_may_take_its_time(self) -> None:
+        async def work(bench: Bench) -> None:
+            await bench.supervisor.open()
+            turn = asyncio.ensure_future(bench.supervisor.turn("t-1", QUIET))
+            await asyncio.sleep(1)
+            await self.tell(bench, ToolCall("a", "bash"), ToolCall("b", "bash"), ToolResult("a", "bash"))
+            await asyncio.sleep(10 * MINUTES)
+            assert not turn.done()
+            await self.tell(bench, ToolResult("b", "bash"))
+            await asyncio.sleep(59)
+            await self.answer(bench)
+            assert (await turn).text == "done"
+
+        supervising(Playing(turn=None), work)
+
+    def test_after_it_the_limit_counts_again(self) -> None:
+        async def work(bench: Bench) -> None:
+            await bench.supervisor.open()
+            turn = asyncio.ensure_future(bench.supervisor.turn("t-1", QUIET))
+            await asyncio.sleep(1)
+            await self.tell(bench, ToolCall("a", "bash"))
+            await asyncio.sleep(10 * MINUTES)
+            await self.tell(bench, ToolResult("a", "bash"))
+            with pytest.raises(TurnTimeoutError):
+                await turn
+
+        supervising(Playing(turn=None, interrupt=obedient), work)
+
+    def test_a_turn_that_goes_on_telling_is_never_too_long(self) -> None:
+        async def work(bench: Bench) -> None:
+            await bench.supervisor.open()
+            turn = asyncio.ensure_future(bench.supervisor.turn("t-1", QUIET))
+            for _ in range(24 * 60):
+                await asyncio.sleep(5)
+                await self.tell(bench, AssistantText("."))
+            await self.answer(bench)
+            assert (await turn).text == "done"
+
+        supervising(Playing(turn=None), work)
+
+    def test_one_that_was_interrupted_by_its_caller_is_interrupted(self) -> None:
+        async def work(bench: Bench) -> None:
+            await bench.supervisor.open()
+            turn = asyncio.ensure_future(bench.supervisor.turn("t-1", QUIET))
+            await asyncio.sleep(1)
+            await bench.supervisor.interrupt()
+            assert (await turn).interrupted
+            await asyncio.sleep(10 * MINUTES)
+
+        supervising(Playing(turn=None, interrupt=obedient), work)
+
+    def test_who_was_suspended_for_longer_heard_nothing_and_ends_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        async def work(bench: Bench) -> None:
+            await bench.supervisor.open()
+            loop = asyncio.get_running_loop()
+            running = loop.time
+            turn = asyncio.ensure_future(bench.supervisor.turn("t-1", QUIET))
+            await asyncio.sleep(1)
+            monkeypatch.setattr(loop, "time", lambda: running() + 3600)
+            await asyncio.sleep(0.5)
+            await self.answer(bench)
+            assert (await turn).text == "done"
+
+        supervising(Playing(turn=None), work)
