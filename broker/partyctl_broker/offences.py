@@ -17,7 +17,7 @@ STRAY: Final = 1
 REFUSED: Final = 1000
 """The weight of a HELLO that is refused."""
 FORBIDDEN: Final = 10
-"""The weight of each claim of a HELLO that no rule covers, after the first, which weighs GRAVE; REFUSED at most in all."""
+"""The weight of each claim of a HELLO that no rule covers, but for the first, which weighs GRAVE; at most REFUSED."""
 MUTE: Final = 10
 """The weight of a pair that is no HELLO, of somebody who has not said HELLO."""
 STRANGE: Final = 1000

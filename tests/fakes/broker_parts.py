@@ -37,11 +37,12 @@ class FakeLookout:
         ended: who, in order: (connection, whether at once).
         told: what the host was told.
         looks: how often the monitor was read.
+        fresh: the descriptors of new connections.
     """
 
     def __init__(self):
         self.liveness, self.bans = Liveness(), Bans()
-        self.ended, self.told, self.looks = [], [], 0
+        self.ended, self.told, self.looks, self.fresh = [], [], 0, set()
 
     def read_monitor(self, now):
         self.looks += 1
