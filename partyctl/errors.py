@@ -12,6 +12,7 @@ PartyError
    ├─ VersionSkew      there is one and it speaks another version of our protocol       (caller)
    ├─ Unknown          it cannot be told whether there is one                           (machine)
    ├─ AlreadyRunning   another one holds the party's lock                              (caller)
+   ├─ StateTaken       another one has the party's state directory                     (caller)
    └─ StartFailed      a detached one ended before it was ready                        (machine)
 """
 
@@ -247,6 +248,21 @@ class AlreadyRunning(HostError):
         self.pid = owner.pid if owner else None
 
 
+class StateTaken(HostError):
+    """A host with another runtime directory has the state directory of this party."""
+
+    whose: ClassVar[Whose] = "caller"
+
+    def __init__(self, party: str, directory: str) -> None:
+        super().__init__(
+            f'the state directory of party "{party}" is in use by a host with another runtime directory',
+            where=directory,
+            fix="Stop that one with: partyctl down, where PARTYCTL_RUNTIME_DIR and XDG_RUNTIME_DIR are its own. "
+            "Give a second party another name with --party, or another XDG_STATE_HOME",
+        )
+        self.party, self.directory = party, directory
+
+
 class StartFailed(HostError):
     """A detached host ended before it was ready, or was late and was ended; `code` is the exit code that tells why."""
 
@@ -263,6 +279,7 @@ EXIT_CODES: dict[str, ExitCode] = {
     "partyctl.errors.VersionSkew": ExitCode.NOT_ANSWERING,
     "partyctl.errors.Unknown": ExitCode.NOT_ANSWERING,
     "partyctl.errors.AlreadyRunning": ExitCode.ALREADY_RUNNING,
+    "partyctl.errors.StateTaken": ExitCode.REFUSED,
     "partyctl.errors.ConfigError": ExitCode.REFUSED,
     "partyctl.errors.ProgramError": ExitCode.REFUSED,
     "partyctl_base.paths.PathError": ExitCode.REFUSED,

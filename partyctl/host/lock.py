@@ -1,4 +1,4 @@
-"""One host per party: the flock decides, the text in the file is for people.
+"""One host per party and per state directory: the flock decides, the text in the file is for people.
 
 The lock is taken before any socket is bound and held until the process ends, so that a file left by a crash never
 stands in the way: the kernel frees the lock with the process.
@@ -14,8 +14,8 @@ from types import TracebackType
 from typing import Self
 
 from partyctl.control import LOCK_NAME, owner, read_owner
-from partyctl.errors import AlreadyRunning, HostError, Owner
-from partyctl_base.paths import RUNTIME_VARIABLE
+from partyctl.errors import AlreadyRunning, HostError, Owner, StateTaken
+from partyctl_base.paths import RUNTIME_VARIABLE, PathError, state_directory
 
 
 class PartyLock:
@@ -64,6 +64,42 @@ class PartyLock:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.release()
+
+
+class StateLock:
+    """Holds the state directory of a party, so that two hosts with runtime directories of their own do not share it.
+
+    The directory itself is locked: nothing is written, so a full disk is no obstacle. Where it cannot be locked, as on
+    some network file systems, each record is still its owner's by its epoch. Where it cannot be had, nothing is kept,
+    and whoever wants to keep something says so.
+
+    Raises:
+        StateTaken: another host has it.
+    """
+
+    def __init__(self, party: str) -> None:
+        self._held = contextlib.ExitStack()
+        try:
+            directory = state_directory(party)
+            fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except (PathError, OSError):
+            return
+        self._held.callback(os.close, fd)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._held.close()
+            raise StateTaken(party, str(directory)) from None
+        except OSError:
+            self._held.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._held.close()
 
 
 def _unusable(what: str, path: Path, error: OSError) -> HostError:

@@ -24,7 +24,7 @@ from partyctl.host.chronicle import Chronicle
 from partyctl.host.doors import BadRequest, Caller, Doors
 from partyctl.host.drain import Drain
 from partyctl.host.listening import Listening
-from partyctl.host.lock import PartyLock
+from partyctl.host.lock import PartyLock, StateLock
 from partyctl.host.tree import Tree, counted
 from partyctl.hostlog import log_path, rotate
 from partyctl.keys import Keys
@@ -66,11 +66,12 @@ def serve(config: PartyConfig, *, ready_fd: int | None = None) -> int:
 
     Raises:
         AlreadyRunning: another host holds the party's lock; names its pid.
+        StateTaken: another host has its state directory.
         HostError: a part did not start; everything that had started is stopped.
     """
     os.umask(0o077)
     directory = runtime_directory(config.name)
-    with PartyLock(config.name, directory) as lock:
+    with PartyLock(config.name, directory) as lock, StateLock(config.name):
         set_child_subreaper()
         reaped = reaper.reap_records(directory / "spawned")
         return asyncio.run(_serve(config, directory, ready_fd, lost(lock.lost, reaped)))

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from partyctl.errors import AlreadyRunning, HostError
-from partyctl.host.lock import PartyLock
+from partyctl.errors import AlreadyRunning, HostError, StateTaken
+from partyctl.host.lock import PartyLock, StateLock
 
 
 def directory(runtime: Path) -> Path:
@@ -68,4 +68,25 @@ def test_a_lock_that_cannot_be_written_is_an_error_and_is_let_go(
         with pytest.raises(HostError, match="No space left"):
             PartyLock("p", place)
     with PartyLock("p", place):
+        pass
+
+
+def test_a_state_directory_is_one_hosts_whatever_its_runtime_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    with StateLock("p"), StateLock("q"):
+        before = len(os.listdir("/proc/self/fd"))
+        for _ in range(2):
+            with pytest.raises(StateTaken, match=f"another runtime directory.*{tmp_path}/partyctl/p"):
+                StateLock("p")
+        assert len(os.listdir("/proc/self/fd")) == before
+    with StateLock("p"):
+        pass
+
+
+def test_a_state_directory_that_cannot_be_had_holds_no_host_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "partyctl").write_text("no directory")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    with StateLock("p"), StateLock("p"):
         pass
