@@ -29,7 +29,8 @@ def shell(partyctl: Cli, words: str, redirected: str) -> "subprocess.CompletedPr
 @pytest.mark.parametrize("words", ["--help", "run --help", "--version", "status", "plugins"])
 def test_a_full_output_is_an_error_of_every_command(partyctl: Cli, words: str) -> None:
     done = shell(partyctl, words, ">/dev/full")
-    assert done.stderr == "partyctl: error: the output cannot be written: No space left on device\n"
+    told = "partyctl: error: the output cannot be written: No space left on device. Make room, or send it elsewhere\n"
+    assert done.stderr == told
     assert done.returncode == 1
 
 
