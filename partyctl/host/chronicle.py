@@ -4,8 +4,8 @@ Kinds of events: host_lost (the one before ended without a farewell; what of it 
 stopped, gave_up (of the party or a part); restarted (of a part); run_started, run_ended, run_failed; session_begun,
 session_taken_up, session_not_taken_up, session_released, session_deleted, recovery (what the recovery rules decided in
 a session, with the rule and its counters), turn_not_recorded (its answer was given, and would be lost with its node);
-worker_died (it ended badly, and nobody wanted it); listening, not_listening; key_added, key_revoked; noticed (by the
-broker: somebody was cut off, descriptors run short).
+worker_died (it ended badly, and nobody wanted it); suspended (the host stood still, for how many seconds); listening,
+not_listening; key_added, key_revoked; noticed (by the broker: somebody was cut off, descriptors run short).
 """
 
 from typing import Protocol

@@ -20,7 +20,7 @@ from partyctl.errors import HostError, Owner
 from partyctl.host import report
 from partyctl.host.budget import GiveUp, RestartPolicy
 from partyctl.host.children import Children
-from partyctl.host.chronicle import Chronicle
+from partyctl.host.chronicle import Chronicle, Witness
 from partyctl.host.doors import BadRequest, Caller, Doors
 from partyctl.host.drain import Drain
 from partyctl.host.listening import Listening
@@ -38,8 +38,13 @@ from partyctl_confinement import reaper
 FAREWELL = "the host before ended without a farewell: it was killed, or the machine went down"
 """Of a host that left its name in the lock."""
 
-LOG_LOOK = 2.0
-"""Seconds between two looks at the length of host.log; a look is two calls of the kernel."""
+LOOK = 2.0
+"""Seconds between two looks at the length of host.log, and at the clock; a look is a few calls of the kernel."""
+
+SUSPENDED_MIN = 5.0
+"""Seconds by which a look must be late to be told: a machine that is merely busy makes it late too."""
+
+SUSPENDED = "the host was stopped, or its machine slept; limits do not count the time"
 
 DRAIN_LIMIT = 30.0
 """Seconds the running runs get to end after the first signal."""
@@ -94,11 +99,20 @@ def say(line: str) -> None:
     print(f"partyctl: {line}", file=sys.stderr, flush=True)
 
 
-async def _keep_log_short(path: Path) -> None:
-    """Look at host.log from time to time, for as long as the host runs."""
+async def _look_around(log: Path, witness: Witness) -> None:
+    """For as long as the host runs: keep host.log short, and note when everything stood still for a while."""
     while True:
-        rotate(path)
-        await asyncio.sleep(LOG_LOOK)
+        rotate(log)
+        began = _time_with_sleep()
+        await asyncio.sleep(LOOK)
+        late = _time_with_sleep() - began - LOOK
+        if late >= SUSPENDED_MIN:
+            witness.happened("suspended", "party", SUSPENDED, seconds=round(late, 1))
+
+
+def _time_with_sleep() -> float:
+    """Seconds by a clock that nobody sets, and that goes on while the machine sleeps."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class Host:
@@ -144,7 +158,7 @@ class Host:
         if self._lost is not None:
             self._chronicle.happened("host_lost", "host", FAREWELL, **self._lost)
         self._chronicle.happened("starting", "party", pid=os.getpid())
-        self.tree.spawn_task(_keep_log_short(log_path(self._config.name)))
+        self.tree.spawn_task(_look_around(log_path(self._config.name), self._chronicle))
         try:
             await self._until_stopped()
         except HostError as error:

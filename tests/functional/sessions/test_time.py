@@ -47,6 +47,8 @@ def test_what_is_stopped_altogether_for_longer_than_any_limit_goes_on(sessions: 
     assert sessions.ask("c")["conversation"] == conversation
     assert [state for _, state, _ in sessions.turns()] == ["answered"] * 3
     assert sessions.events("recovery") == sessions.events("session_taken_up") == []
+    [suspended] = sessions.events("suspended")
+    assert STOPPED - 3 < suspended["fields"]["seconds"] < STOPPED + 5
     after = sessions.party.status()
     for who in ("launcher", "broker"):
         assert after[who]["pid"] == before[who]["pid"]
