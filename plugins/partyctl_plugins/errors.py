@@ -68,11 +68,11 @@ class NoRunningTurnError(SessionStateError):
 
 
 class ContinuityError(AgentSessionError):
-    """The session does not hold the conversation that was demanded.
+    """The session does not hold the conversation that was demanded, or a turn was answered in another one.
 
     Args:
         expected: the conversation id that was demanded.
-        actual: the id the session holds, or None.
+        actual: the id the session holds, or of the one that answered; None if there is none.
     """
 
     whose = "caller"
@@ -81,9 +81,9 @@ class ContinuityError(AgentSessionError):
     actual: str | None
 
     def __init__(self, expected: str, actual: str | None, *, where: str = "", fix: str = "") -> None:
-        held = "holds none" if actual is None else f"holds {actual!r}"
+        found = "there is none" if actual is None else f"it is {actual!r}"
         super().__init__(
-            f"conversation {expected!r} was demanded and the session {held}",
+            f"conversation {expected!r} was demanded, and {found}",
             where=where,
             fix=fix or "Prepare the turn without expect_conversation, or adopt the conversation first",
         )

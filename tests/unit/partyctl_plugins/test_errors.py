@@ -78,7 +78,7 @@ def test_a_timeout_says_its_limit_in_seconds() -> None:
     assert str(TurnTimeoutError(1.5)) == "the turn did not end within 1.5 s"
 
 
-@pytest.mark.parametrize(("actual", "said"), [(None, "holds none"), ("b", "holds 'b'")])
+@pytest.mark.parametrize(("actual", "said"), [(None, "and there is none"), ("b", "and it is 'b'")])
 def test_a_continuity_error_names_what_was_demanded_and_what_is_held(actual: str | None, said: str) -> None:
     message = str(ContinuityError("a", actual))
     assert "'a'" in message
