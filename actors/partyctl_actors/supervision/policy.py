@@ -1,6 +1,6 @@
 """The recovery policy as a state machine: what an agent session does about everything that can happen to it.
 
-Rules (Sessions and transports, Recovery rules; what is ours beside them is in docs/decisions/0013)
+Rules (docs/recovery.md has them for a reader, with the diagram of the table; docs/decisions/0013 has the reasons)
 
 1. Transient retry. Tried again in the same conversation, after each of `RetryPolicy.delays`; then the error stands.
    When the provider says when it can be asked again, that replaces the delay, up to `RESET_MAX`. After a tool was used
