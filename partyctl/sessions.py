@@ -23,6 +23,7 @@ from partyctl_actors.journals import refusals
 from partyctl_actors.journals.seals import seal
 from partyctl_actors.supervision.policy_events import Phase
 from partyctl_actors.supervision.policy_state import SessionState, from_plain
+from partyctl_actors.supervision.spending import Used, recorded
 from partyctl_actors.supervision.turn_log import TurnLogs
 from partyctl_actors.supervision.turn_shard import Looked, TurnRow
 from partyctl_base.paths import state_directory
@@ -232,8 +233,9 @@ class TurnView:
         text: the answer. why: if there is none, why not.
         conversation: where it ran.
         continuity: what became of the conversation.
-        structured: the answer as data, where there is one. cost_usd, duration_ms: what it took, as far as known.
-        input_tokens, output_tokens: what it used, 0 if that is not known.
+        structured: the answer as data, where there is one.
+        cost_usd, duration_ms: what all its attempts took at the provider, as far as known.
+        input_tokens, output_tokens: what they used, 0 if that is not known.
         rules: the rules of recovery that were applied to it, in order.
     """
 
@@ -277,18 +279,30 @@ def turn_view(row: TurnRow, under_way: str | None) -> TurnView:
     outcome = row.outcome or {}
     applied = outcome.get("rules")
     rules = tuple(map(str, applied)) if isinstance(applied, list) else ()
-    failed, finished = outcome.get("failed"), outcome.get("finished")
+    failed, finished, used = outcome.get("failed"), outcome.get("finished"), recorded(outcome)
     if isinstance(failed, dict):
         lost = {True: "lost", False: "not started", None: "failed"}[failed.get("in_flight")]
         cancelled = failed.get("type") == "TurnCancelledError"
         why = str(failed.get("message", ""))
-        return TurnView(row.turn_id, "interrupted" if cancelled else lost, prompt, why=why, rules=rules)
+        return _with_use(
+            TurnView(row.turn_id, "interrupted" if cancelled else lost, prompt, why=why, rules=rules), used
+        )
     if isinstance(finished, dict):
         try:
-            return finished_view(prompt, cast(Turn, _TURN.decode(finished)), rules)
+            return _with_use(finished_view(prompt, cast(Turn, _TURN.decode(finished)), rules), used)
         except Mismatch:
             return TurnView(row.turn_id, "answered", prompt, "(by another version of partyctl, which can show it)")
     return TurnView(row.turn_id, "under way" if row.turn_id == under_way else "lost", prompt)
+
+
+def _with_use(view: TurnView, used: Used | None) -> TurnView:
+    """The view with what all attempts of its turn used, where its log says so."""
+    if used is None:
+        return view
+    return replace(
+        view, input_tokens=used.input_tokens, output_tokens=used.output_tokens, cost_usd=used.cost_usd,
+        duration_ms=used.duration_ms or view.duration_ms,
+    )  # fmt: skip
 
 
 def lost_turns(turns: Sequence[TurnView]) -> list[str]:

@@ -344,8 +344,9 @@ class HeldSession:
             await self._look()
         except JournalError as error:
             _log.warning("The turns of session %s cannot be shown: %s", self.about.name, error)
-        said |= {"rules": [rule for each in self._turns if each.turn_id == ticket.turn_id for rule in each.rules]}
-        self._say(said | {"session": self.about.name})
+        logged: Map = next((each.document() for each in self._turns if each.turn_id == ticket.turn_id), {"rules": []})
+        of_all_attempts = {key: logged[key] for key in ("usage", "cost_usd", "duration_ms", "rules") if key in logged}
+        self._say(said | of_all_attempts | {"session": self.about.name})
         self._followers.clear()
         self._detaching.clear()
         self._wake_later()

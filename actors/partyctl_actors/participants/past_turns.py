@@ -1,5 +1,5 @@
-"""What the log of a role's agent session says to a run that goes on: whether its conversation knows the run so far, and
-the answer that was given to the message that is due, if the run did not get to record it.
+"""What the log of a role's agent session says to a run that goes on: whether its conversation knows the run so far, the
+answer that was given to the message that is due, if the run did not get to record it, and what that message has cost.
 
 A turn is named after the message it was asked for: `turn-3-...` for the fourth that the role says. The run's record
 says how many the role has said. The two were written one after the other, so at most one message is between them;
@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
+from partyctl_actors.supervision.policy_state import from_plain
+from partyctl_actors.supervision.spending import NOTHING, Used, recorded
 from partyctl_actors.supervision.turn_log import Recovered
 from partyctl_base.ids import IdAllocator
 from partyctl_plugins.codec import Mismatch, codec
@@ -54,10 +56,12 @@ class Past:
     Attributes:
         is_known: whether its conversation knows what the role has said and heard until then.
         answer: what was answered for the message that is due; None if nothing was.
+        used: what the turns for that message used, answered or not; the run counts it with the message.
     """
 
     is_known: bool
     answer: TurnResult | None = None
+    used: Used = NOTHING
 
 
 def past_of(log: Recovered, said: int) -> Past:
@@ -66,9 +70,13 @@ def past_of(log: Recovered, said: int) -> Past:
     newest = max((number for number in numbers if number is not None), default=-1)
     if newest not in (said - 1, said):
         return Past(is_known=False)
-    due = (outcome for turn_id, outcome in log.outcomes.items() if message_of(turn_id) == said)
+    due = [outcome for turn_id, outcome in log.outcomes.items() if message_of(turn_id) == said]
     results = [result for result in map(_result, due) if result is not None]
-    return Past(True, results[-1] if results else None)
+    used = [each for each in map(recorded, due) if each is not None]
+    turn = None if log.state is None else from_plain(dict(log.state)).turn
+    if turn is not None and message_of(turn.turn_id) == said:
+        used.append(turn.used)
+    return Past(True, results[-1] if results else None, sum(used, NOTHING))
 
 
 def _result(outcome: Mapping[str, object]) -> TurnResult | None:

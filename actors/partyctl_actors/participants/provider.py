@@ -14,11 +14,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from partyctl_actors.errors import ContentError, SelectionError, SessionError
 from partyctl_actors.participants import answers
-from partyctl_actors.participants.interface import Meter, Offer, Seat
+from partyctl_actors.participants.interface import Offer, Seat
 from partyctl_actors.participants.past_turns import Past, TurnNames, message_of, past_of
 from partyctl_actors.participants.prompts import again, form, told
 from partyctl_actors.participants.schemas import output_schema, sendable
@@ -30,7 +30,7 @@ from partyctl_actors.supervision import Supervisor, TakenUp, WorkerPlan, WorkerS
 from partyctl_actors.supervision.agent_session import AgentSession
 from partyctl_actors.supervision.hired import HiredEngine
 from partyctl_actors.supervision.off_loop import off_loop
-from partyctl_actors.supervision.policy_commands import Decided
+from partyctl_actors.supervision.spending import Used
 from partyctl_actors.supervision.turn_log import Recovered, SqliteTurnLog
 from partyctl_actors.transcript import Envelope
 from partyctl_base.errors import PartyError
@@ -39,7 +39,6 @@ from partyctl_plugins.contract import (
     AgentEvent,
     FailureKind,
     OutputSchema,
-    ProviderUsage,
     SessionResumeError,
     Turn,
     TurnFailedError,
@@ -47,10 +46,11 @@ from partyctl_plugins.contract import (
     TurnResult,
     TurnTicket,
 )
-from partyctl_plugins.events import UsageReport
 
 if TYPE_CHECKING:
     from partyctl_actors.participants.agent import Agent
+
+T = TypeVar("T")
 
 TURN_LIMIT = 4 * 3600.0
 """Seconds one turn of an agent may take at the most; a step's `within=` is the limit that a protocol sets."""
@@ -60,35 +60,23 @@ TURN_END = 1.5
 
 
 class _Watcher:
-    """Hands a provider's events, and the decisions of its agent session, to the run; counts what failed attempts used.
+    """Hands a provider's events to the run."""
 
-    Lives on the loop. What an attempt that succeeds used is in its result, which is counted where it is read.
-    """
-
-    def __init__(self, watch: Callable[[object], None], meter: Meter) -> None:
-        self._loop = asyncio.get_running_loop()
+    def __init__(self, watch: Callable[[object], None]) -> None:
         self._watch = watch
-        self._meter = meter
-        self._reported: ProviderUsage | None = None
 
     def on_event(self, event: AgentEvent) -> None:
-        if isinstance(event, UsageReport):
-            self._reported = event.usage
         self._watch(event)
 
-    def on_decided(self, decided: Decided) -> None:
-        """From any thread."""
-        self._loop.call_soon_threadsafe(self._decided, decided)
 
-    def succeeded(self) -> None:
-        """What was reported is in the result."""
-        self._reported = None
+def _on_loop(call: Callable[[T], None]) -> Callable[[T], None]:
+    """`call` for any thread: what an agent session tells there comes to the run on its loop, in order."""
+    loop = asyncio.get_running_loop()
 
-    def _decided(self, decided: Decided) -> None:
-        if decided.outcome is not None and self._reported is not None:
-            self._meter.add(_tokens(self._reported))
-            self._reported = None
-        self._watch(decided)
+    def tell(told: T) -> None:
+        loop.call_soon_threadsafe(call, told)
+
+    return tell
 
 
 class ProviderPlayer:
@@ -111,7 +99,6 @@ class ProviderPlayer:
         self._heard: list[Envelope] = []
         self._engine: HiredEngine | None = None
         self._schema: OutputSchema | None = None
-        self._watcher: _Watcher | None = None
         self._opening: asyncio.Task[AgentSession] | None = None
         self._turning: asyncio.Task[Turn] | None = None
         self._names = TurnNames(agent.ids or RandomIds())
@@ -134,6 +121,7 @@ class ProviderPlayer:
         session = await asyncio.shield(self._opened())
         if self._found is not None:
             self._past_turns, self._found = past_of(self._found, self._names.said), None
+            self._count(self._past_turns.used)
         message, correction = await self._answered(session, offer)
         if message is not None:
             return self._say(offer, message)
@@ -215,10 +203,9 @@ class ProviderPlayer:
             self._log = log = await off_loop(lambda _: open_log(seat.run_id, seat.role.name))
             self._found = await off_loop(lambda _: log.recover())
         is_going_on = self._found is not None and self._found.state is not None
-        self._watcher = watcher = _Watcher(seat.watch, seat.meter)
         parts = HiredParts(
-            grounds, self._log, handlers=(watcher, *self._agent.event_handlers),
-            on_decided=watcher.on_decided, on_hired=self._started, ids=self._names,
+            grounds, self._log, handlers=(_Watcher(seat.watch), *self._agent.event_handlers),
+            on_decided=_on_loop(seat.watch), on_used=_on_loop(self._count), on_hired=self._started, ids=self._names,
         )  # fmt: skip
         session, engine = await off_loop(lambda _: begin_hired(self._agent, self._plan, parts))
         self._engine = engine
@@ -249,7 +236,6 @@ class ProviderPlayer:
                 return None, again(str(error), offer, by_schema=self._schema is not None)
         if result is None:
             return None, ""
-        self._count(result)
         try:
             return answers.read(result.text, offer, result.structured_output), ""
         except (ContentError, SelectionError) as error:
@@ -276,7 +262,6 @@ class ProviderPlayer:
 
     async def _attempt(self, session: AgentSession, offer: Offer, correction: str) -> Message:
         result = await self._ask(session, offer, correction)
-        self._count(result)
         return answers.read(result.text, offer, result.structured_output)
 
     async def _ask(self, session: AgentSession, offer: Offer, correction: str) -> TurnResult:
@@ -303,8 +288,6 @@ class ProviderPlayer:
             session.interrupt(ticket)
             turning.add_done_callback(lambda late: late.cancelled() or late.exception())
             raise
-        if self._watcher is not None:
-            self._watcher.succeeded()
         return turn.result
 
     def _prompt(self, offer: Offer, *, fresh: bool) -> str:
@@ -321,12 +304,8 @@ class ProviderPlayer:
         parts.append(form(offer, by_schema=self._schema is not None))
         return "\n\n".join(parts)
 
-    def _count(self, result: TurnResult) -> None:
-        self._seat.meter.add(_tokens(result.usage))
-
-
-def _tokens(usage: ProviderUsage) -> int:
-    return usage.tokens.input_tokens + usage.tokens.output_tokens
+    def _count(self, used: Used) -> None:
+        self._seat.meter.add(used.tokens)
 
 
 def _worker_plan(agent: Agent, seat: Seat) -> WorkerPlan:

@@ -21,6 +21,7 @@ from partyctl_actors.supervision.policy_events import Phase
 from partyctl_actors.supervision.policy_state import from_plain
 from partyctl_actors.supervision.running_turn import attempt_name
 from partyctl_actors.supervision.session_parts import SessionParts
+from partyctl_actors.supervision.spending import Used
 from partyctl_actors.supervision.turn_log import SqliteTurnLog, TurnLog
 from partyctl_base.clock import SystemClock
 from partyctl_base.ids import IdAllocator, RandomIds
@@ -119,6 +120,7 @@ class HiredParts:
         idle_release_after: seconds after which an idle connection is closed.
         handlers: told every event of its turns.
         on_decided: told every decision of its policy.
+        on_used: told what each attempt of a turn used, on the thread that runs it.
         on_hired: told each worker's pid and confinement.
         ids: who names its turns; None: random ids.
     """
@@ -130,6 +132,7 @@ class HiredParts:
     idle_release_after: float | None = None
     handlers: tuple[EventHandler, ...] = ()
     on_decided: Callable[[Decided], None] | None = None
+    on_used: Callable[[Used], None] | None = None
     on_hired: Callable[[int, str], None] | None = None
     ids: IdAllocator | None = None
 
@@ -159,7 +162,7 @@ def begin_hired(agent: Agent, plan: WorkerPlan, parts: HiredParts) -> tuple[Agen
             SessionParts(
                 engine, plan.spec, agent.clock or SystemClock(), parts.ids or RandomIds(), agent.retry or RetryPolicy(),
                 parts.handlers, idle_release_after=parts.idle_release_after, limits=limits, log=parts.written or log,
-                on_decided=parts.on_decided,
+                on_decided=parts.on_decided, on_used=parts.on_used,
             )
         )  # fmt: skip
     except BaseException:

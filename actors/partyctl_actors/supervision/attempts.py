@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from partyctl_actors.supervision import endings
+from partyctl_actors.supervision import endings, telling
 from partyctl_actors.supervision.engine import Connection
 from partyctl_actors.supervision.policy_commands import Execute, Open, Wait
 from partyctl_actors.supervision.policy_events import Event, Failed, Lost, Opened, Outcome, Succeeded, Waited
 from partyctl_actors.supervision.running_turn import RunningTurn, attempt_name
 from partyctl_actors.supervision.session_core import SessionCore
-from partyctl_plugins.contract import AgentEvent, ProviderUsage, TurnTimeoutError
+from partyctl_actors.supervision.spending import NOTHING, Used, answered, unanswered
+from partyctl_plugins.contract import AgentEvent, TurnResult, TurnTimeoutError
+from partyctl_plugins.events import UsageReport
 
 LATE_LOOK = 0.05
 """Seconds to look for the result of an attempt whose deadline passed while its node was dead."""
@@ -56,7 +58,7 @@ def _open(core: SessionCore, running: RunningTurn, command: Open, left: float | 
 
 def _execute(core: SessionCore, running: RunningTurn, serial: int, left: float | None) -> Event:
     connection = core.connections[core.state.connection or 0]
-    watch = endings.Watch()
+    watch, began = endings.Watch(), core.now()
 
     def emit(event: AgentEvent) -> None:
         watch.note(event)
@@ -67,21 +69,35 @@ def _execute(core: SessionCore, running: RunningTurn, serial: int, left: float |
         running.asked = connection, attempt
         result = connection.turn(attempt, running.request(left), emit, running.stop)
         ran_in = result.session_id or connection.conversation_id
-    except Exception as error:
-        _account(core, connection.conversation_id, watch.usage)
-        return _failed(core, running, serial, error, "turn", connection, watch)
+    except BaseException as error:
+        used = _account(core, running, connection.conversation_id, None, watch.report, core.now() - began)
+        if not isinstance(error, Exception):
+            raise
+        return _failed(core, running, serial, error, "turn", connection, watch, used)
     running.result = result
-    # Without `raw` there is nothing to count from, and an interrupted turn's result may be ours, not the provider's.
-    _account(core, ran_in, watch.usage if result.interrupted and result.usage.raw is None else result.usage)
+    _account(core, running, ran_in, result, watch.report, core.now() - began)
     return Succeeded(
         core.now(), serial, ran_in, result.usage.tokens.input_tokens, result.duration_ms, result.interrupted
     )
 
 
-def _account(core: SessionCore, ran_in: str | None, usage: ProviderUsage | None) -> None:
-    """Keep the newest report of a conversation, however its turn ended: the next one of it is counted from there."""
-    if ran_in and usage is not None:
-        core.kept.report(ran_in, usage)
+def _account(
+    core: SessionCore, running: RunningTurn, ran_in: str | None, result: TurnResult | None, report: UsageReport | None,
+    seconds: float,
+) -> Used:  # fmt: skip
+    """Count what an attempt used, however it ended: for its turn, for whoever pays, and for the next turn there."""
+    # Without `raw` there is nothing to count from, and an interrupted turn's result may be ours, not the provider's.
+    is_theirs = result is not None and not (result.interrupted and result.usage.raw is None)
+    reported = None if report is None else report.usage
+    if result is not None and (is_theirs or report is None):
+        reported, used = result.usage if is_theirs else None, answered(result)
+    else:
+        used = unanswered(report, seconds)
+    if ran_in and reported is not None:
+        core.kept.report(ran_in, reported)
+    running.used += used
+    telling.used(core.parts.on_used, used)
+    return used
 
 
 def _wait(core: SessionCore, running: RunningTurn, command: Wait, left: float | None) -> Event:
@@ -94,7 +110,7 @@ def _wait(core: SessionCore, running: RunningTurn, command: Wait, left: float | 
 
 def _failed(
     core: SessionCore, running: RunningTurn, serial: int, raised: Exception, doing: str,
-    connection: Connection | None = None, watch: endings.Watch | None = None,
+    connection: Connection | None = None, watch: endings.Watch | None = None, used: Used | None = None,
 ) -> Failed | Lost:  # fmt: skip
     running.error = error = endings.own(raised, doing)
     left = running.left(core.now())
@@ -102,6 +118,8 @@ def _failed(
         running.error = error = running.late()
     named = None if connection is None else connection.conversation_id
     died = connection is not None and not connection.alive
-    event = endings.happened(error, core.now(), serial, named, watch, died, core.parts.engine.predecessor_dead)
+    event = endings.happened(
+        error, core.now(), serial, named, watch, died, core.parts.engine.predecessor_dead, used or NOTHING
+    )
     running.loss = event.cause
     return event

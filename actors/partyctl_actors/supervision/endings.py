@@ -6,6 +6,7 @@ import time
 
 from partyctl_actors.supervision.policy_commands import Command, Fail, Reason, Refusal, Refuse, Rule
 from partyctl_actors.supervision.policy_events import Failed, Lost, Outcome
+from partyctl_actors.supervision.spending import Used
 from partyctl_base.errors import PartyError
 from partyctl_confinement.errors import LauncherLost
 from partyctl_plugins import failures
@@ -15,7 +16,6 @@ from partyctl_plugins.contract import (
     ContinuityError,
     NoRunningTurnError,
     ProviderCapabilityError,
-    ProviderUsage,
     SessionResumeError,
     SessionStateError,
     TurnCancelledError,
@@ -57,19 +57,19 @@ class Watch:
     Attributes:
         tool_ran: whether a tool was used.
         progressed: whether the provider did anything for the turn.
-        usage: what it reported last of what the turn used.
+        report: the last one of what the attempt used.
     """
 
     def __init__(self) -> None:
         self.tool_ran = False
         self.progressed = False
-        self.usage: ProviderUsage | None = None
+        self.report: UsageReport | None = None
 
     def note(self, event: AgentEvent) -> None:
         self.tool_ran = self.tool_ran or isinstance(event, ToolCall | ToolResult)
         self.progressed = self.progressed or isinstance(event, _PROGRESS)
         if isinstance(event, UsageReport):
-            self.usage = event.usage
+            self.report = event
 
 
 def raise_refused(commands: list[Command]) -> None:
@@ -136,13 +136,13 @@ def words(error: BaseException) -> str:
 
 def happened(
     error: PartyError, at: float, serial: int, conversation_id: str | None, watch: Watch | None, died: bool,
-    predecessor_dead: bool,
+    predecessor_dead: bool, used: Used,
 ) -> Failed | Lost:  # fmt: skip
     """The event of an attempt that raised `error`.
 
     Args:
         error: what it raised.
-        at, serial, conversation_id, predecessor_dead: as for `Failed`.
+        at, serial, conversation_id, predecessor_dead, used: as for `Failed`.
         watch: what was seen of the turn, None if it was an opening.
         died: whether the connection is gone with it.
     """
@@ -152,7 +152,7 @@ def happened(
     tool_ran = watch is not None and (watch.tool_ran or died)
     return Failed(
         at, serial, outcome_of(error), conversation_id, tool_ran, watch is not None and watch.progressed, died,
-        predecessor_dead, getattr(error, "resets_at", None), time.time(), str(error),
+        predecessor_dead, getattr(error, "resets_at", None), time.time(), str(error), used,
     )  # fmt: skip
 
 

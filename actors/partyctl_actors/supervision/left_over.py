@@ -7,6 +7,7 @@ from partyctl_actors.supervision.deadlines import Deadline
 from partyctl_actors.supervision.policy_commands import Command, Execute, Fail, Open, Wait
 from partyctl_actors.supervision.policy_events import Found, Phase, Restored, Waited
 from partyctl_actors.supervision.session_core import SessionCore
+from partyctl_actors.supervision.spending import NOTHING
 from partyctl_plugins.contract import TurnTicket
 
 
@@ -74,7 +75,8 @@ class LeftOver:
             self._commands = [Open(turn.serial, core.state.conversation_id)]
         elif isinstance(last, Fail):
             why = f"its worker is gone: {cause}" if found is Found.GONE else "its worker was not asked for it"
-            rules = () if begun is None else begun.rules
-            core.notes.failed(last.turn_id, endings.raised(last, None, why), core.state, (*rules, last.rule.value))
+            rules, used = ((), NOTHING) if begun is None else (begun.rules, begun.used)
+            error = endings.raised(last, None, why)
+            core.notes.failed(last.turn_id, error, core.state, (*rules, last.rule.value), used)
             if connection is not None and connection not in core.connections:
                 connection.close()

@@ -128,7 +128,7 @@ def _noted(config: PolicyConfig, state: SessionState, event: Event) -> tuple[Ses
             state = replace(state, conversation_id=event.conversation_id)
     if turn is not None and isinstance(event, Failed):
         ran, went = turn.tool_ran or event.tool_ran, turn.progressed or event.progressed
-        state = replace(state, turn=replace(turn, tool_ran=ran, progressed=went))
+        state = replace(state, turn=replace(turn, tool_ran=ran, progressed=went, used=turn.used + event.used))
     if _ends_connection(event):
         state = disconnected(config, state)
     return state, event

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
+from partyctl_actors.supervision.spending import NOTHING, Used
+
 
 class Phase(StrEnum):
     """Where a session stands with its turn."""
@@ -168,6 +170,7 @@ class Failed:
         resets_at: when the provider says that it can be asked again.
         epoch: the wall clock's time of this event, where `resets_at` is given.
         cause: what happened, for a person.
+        used: what the attempt used.
     """
 
     at: float
@@ -181,6 +184,7 @@ class Failed:
     resets_at: float | None = None
     epoch: float = 0.0
     cause: str = ""
+    used: Used = NOTHING
 
 
 @dataclass(frozen=True, slots=True)

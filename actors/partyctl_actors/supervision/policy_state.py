@@ -12,6 +12,7 @@ from typing import TypeAlias, cast
 from partyctl_actors.errors import JournalError
 from partyctl_actors.supervision.policy_commands import Command
 from partyctl_actors.supervision.policy_events import Phase
+from partyctl_actors.supervision.spending import NOTHING, Used
 from partyctl_plugins.codec import Mismatch, codec
 
 VERSION = 1
@@ -37,6 +38,7 @@ class TurnState:
         interrupted: it was asked to end.
         delay, due: WAITING: for how long, in seconds, and until when.
         rules: which were applied to it, in order.
+        used: what its attempts used that failed.
     """
 
     turn_id: str
@@ -56,6 +58,7 @@ class TurnState:
     delay: float = 0.0
     due: float = 0.0
     rules: tuple[str, ...] = ()
+    used: Used = NOTHING
 
     def __post_init__(self) -> None:
         if self.phase is Phase.IDLE:

@@ -10,6 +10,7 @@ from partyctl_actors.supervision.deadlines import Deadline
 from partyctl_actors.supervision.engine import Connection
 from partyctl_actors.supervision.policy_commands import Command, Decided
 from partyctl_actors.supervision.policy_state import TurnState
+from partyctl_actors.supervision.spending import NOTHING
 from partyctl_base.clock import StopSignal
 from partyctl_plugins.contract import AgentEvent, TurnRequest, TurnResult, TurnTicket, TurnTimeoutError
 
@@ -29,6 +30,9 @@ class RunningTurn:
         deadline: when it must be over, on the clocks of now; None for never.
         tell: hands an event to the handlers, on the thread that they belong to.
         is_taken_over: whether another session had begun it, so that its first attempt may have been asked for.
+
+    Attributes:
+        used: what its attempts used until now.
     """
 
     def __init__(
@@ -39,6 +43,7 @@ class RunningTurn:
         self.tell = tell
         self.is_taken_over = is_taken_over
         self.rules: tuple[str, ...] = ()
+        self.used = NOTHING
         self.stop = StopSignal()
         self.result: TurnResult | None = None
         self.error: Exception | None = None

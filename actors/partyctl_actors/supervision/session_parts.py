@@ -9,6 +9,7 @@ from partyctl_actors.supervision.engine import Engine
 from partyctl_actors.supervision.plan import SupervisorLimits
 from partyctl_actors.supervision.policy_commands import Decided
 from partyctl_actors.supervision.policy_config import PolicyConfig
+from partyctl_actors.supervision.spending import Used
 from partyctl_actors.supervision.turn_log import TurnLog
 from partyctl_base.clock import Clock
 from partyctl_base.ids import IdAllocator
@@ -43,6 +44,7 @@ class SessionParts:
         limits: how long opening, interrupting and closing may take.
         log: where intents, outcomes and the state are kept, None for nowhere.
         on_decided: told every decision of the policy.
+        on_used: told what each attempt used, once, as soon as it is over.
     """
 
     engine: Engine
@@ -59,6 +61,7 @@ class SessionParts:
     limits: SupervisorLimits = field(default_factory=SupervisorLimits)
     log: TurnLog | None = None
     on_decided: Callable[[Decided], None] | None = None
+    on_used: Callable[[Used], None] | None = None
 
     def config(self) -> PolicyConfig:
         """What the policy goes by."""

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from partyctl_actors.supervision.policy_commands import Command, Decided
+from partyctl_actors.supervision.spending import Used
 from partyctl_plugins.contract import AgentEvent, EventHandler
 
 _log = logging.getLogger("partyctl.supervision")
+T = TypeVar("T")
 
 
 def tell(handlers: Sequence[EventHandler], event: AgentEvent) -> None:
@@ -26,9 +29,18 @@ def report(on_decided: Callable[[Decided], None] | None, commands: Sequence[Comm
         if not isinstance(command, Decided):
             continue
         _log.info("%s", command)
-        if on_decided is None:
-            continue
-        try:
-            on_decided(command)
-        except Exception:
-            _log.exception("Whoever watches the decisions of a session failed; the session goes on")
+        _hand(on_decided, command, "decisions")
+
+
+def used(on_used: Callable[[Used], None] | None, used: Used) -> None:
+    """Call `on_used` with what an attempt used."""
+    _hand(on_used, used, "use")
+
+
+def _hand(watcher: Callable[[T], None] | None, told: T, what: str) -> None:
+    if watcher is None:
+        return
+    try:
+        watcher(told)
+    except Exception:
+        _log.exception("Whoever watches the %s of a session failed; the session goes on", what)

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from partyctl_actors.errors import JournalError
-from partyctl_actors.supervision import deadlines
+from partyctl_actors.supervision import deadlines, spending
 from partyctl_actors.supervision.deadlines import Deadline
 from partyctl_actors.supervision.policy_state import SessionState, from_plain, to_plain
+from partyctl_actors.supervision.spending import Used
 from partyctl_actors.supervision.turn_log import TurnLog
 from partyctl_plugins.codec import Mismatch, codec
 from partyctl_plugins.contract import Turn, TurnLostError, TurnRequest, TurnTicket
@@ -83,26 +84,24 @@ class TurnNotes:
         self._to.state(to_plain(state))
         return True
 
-    def finished(self, turn: Turn, state: SessionState, rules: Sequence[str]) -> bool:
-        """A turn has its result, after these rules were applied to it; whether that is durable."""
-        if self._to is None:
-            return False
-        return self._over(turn.turn_id, {"finished": _TURN.encode(turn), "rules": list(rules)}, state)
+    def finished(self, turn: Turn, state: SessionState, rules: Sequence[str], used: Used) -> bool:
+        """A turn has its result, after these rules were applied to it, and used this; whether that is durable."""
+        return self._over(turn.turn_id, {"finished": _TURN.encode(turn)}, state, rules, used)
 
-    def failed(self, turn_id: str, error: BaseException, state: SessionState, rules: Sequence[str]) -> bool:
-        """A turn has failed, after these rules were applied to it; whether that is durable."""
-        if self._to is not None:
-            failed: dict[str, object] = {"type": type(error).__name__, "message": str(error)}
-            if isinstance(error, TurnLostError):
-                failed["in_flight"] = error.in_flight
-            return self._over(turn_id, {"failed": failed, "rules": list(rules)}, state)
-        return False
+    def failed(self, turn_id: str, error: BaseException, state: SessionState, rules: Sequence[str], used: Used) -> bool:
+        """A turn has failed, after these rules were applied to it, and used this; whether that is durable."""
+        failed: dict[str, object] = {"type": type(error).__name__, "message": str(error)}
+        if isinstance(error, TurnLostError):
+            failed["in_flight"] = error.in_flight
+        return self._over(turn_id, {"failed": failed}, state, rules, used)
 
-    def _over(self, turn_id: str, outcome: Mapping[str, object], state: SessionState) -> bool:
-        assert self._to is not None
+    def _over(
+        self, turn_id: str, ended: Mapping[str, object], state: SessionState, rules: Sequence[str], used: Used
+    ) -> bool:
         intended, self._intended = self._intended, None
-        if intended != turn_id:
+        if self._to is None or intended != turn_id:
             return False  # it ended before it began
+        outcome = {**ended, "rules": list(rules), "used": spending.to_plain(used)}
         try:
             self._to.outcome(turn_id, outcome, to_plain(state))
             return True

@@ -10,6 +10,7 @@ from partyctl_actors.supervision.policy_commands import Command, Execute, Fail, 
 from partyctl_actors.supervision.policy_events import Phase
 from partyctl_actors.supervision.running_turn import RunningTurn, Tell
 from partyctl_actors.supervision.session_core import SessionCore
+from partyctl_actors.supervision.spending import NOTHING
 from partyctl_base.clock import StopSignal
 from partyctl_plugins.contract import SessionStateError, Turn, TurnResult, TurnTicket
 from partyctl_plugins.events import TurnInterrupted
@@ -64,6 +65,7 @@ def _begun(core: SessionCore, left_over: LeftOver, running: RunningTurn, deadlin
         endings.raise_refused(commands)
         running.deadline = limit
         running.note(core.state.turn)
+        running.used = NOTHING if core.state.turn is None else core.state.turn.used
     return commands
 
 
@@ -94,7 +96,7 @@ def _to_its_end(core: SessionCore, running: RunningTurn, commands: list[Command]
 def _outcome(core: SessionCore, running: RunningTurn, end: Finish | Fail) -> Turn | Exception:
     if isinstance(end, Fail):
         error = endings.raised(end, running.error, running.loss)
-        if core.notes.failed(running.ticket.turn_id, error, core.state, running.rules):
+        if core.notes.failed(running.ticket.turn_id, error, core.state, running.rules, running.used):
             running.acknowledge()
         return error
     result = running.result
@@ -102,7 +104,7 @@ def _outcome(core: SessionCore, running: RunningTurn, end: Finish | Fail) -> Tur
         result = TurnResult(session_id=end.conversation_id, interrupted=True)
         running.tell(TurnInterrupted())
     turn = Turn(result, end.continuity, end.turn_id, end.conversation_id, end.forced)
-    if core.notes.finished(turn, core.state, running.rules):
+    if core.notes.finished(turn, core.state, running.rules, running.used):
         running.acknowledge()
     return turn
 
@@ -120,4 +122,4 @@ def _broke(core: SessionCore, running: RunningTurn, error: BaseException) -> Non
         commands = core.step(policy_events.Broke(core.now(), named, endings.words(error)))
     running.note(None, commands)
     core.carry_out(commands)
-    core.notes.failed(running.ticket.turn_id, error, core.state, running.rules)
+    core.notes.failed(running.ticket.turn_id, error, core.state, running.rules, running.used)

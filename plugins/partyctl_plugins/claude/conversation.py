@@ -28,6 +28,7 @@ from partyctl_plugins.contract import (
     GuardedEmit,
     SessionStateError,
     TurnCancelledError,
+    TurnFailedError,
     TurnRequest,
     TurnResult,
     TurnTimeoutError,
@@ -159,13 +160,18 @@ class ClaudeConversation:
         turn = Turn(str(uuid.uuid4()), self._conversation_id)
         if not self._interrupt_wanted:
             self._ask(process, turn, request, emit, deadline)
-        result = outcome.result_of(
-            turn,
-            resumed=resumed,
-            spent_before=spent_before,
-            elapsed=self._clock.monotonic() - began,
-            approvals=self._spec.approvals,
-        )
+        try:
+            result = outcome.result_of(
+                turn,
+                resumed=resumed,
+                spent_before=spent_before,
+                elapsed=self._clock.monotonic() - began,
+                approvals=self._spec.approvals,
+            )
+        except TurnFailedError:
+            if (report := outcome.reported(turn, spent_before)) is not None:
+                emit(report)
+            raise
         if result.interrupted:
             emit(TurnInterrupted())
         return result

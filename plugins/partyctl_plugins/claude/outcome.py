@@ -13,6 +13,7 @@ from partyctl_plugins.contract import (
     TurnResult,
     normalized_usage,
 )
+from partyctl_plugins.events import UsageReport
 
 FIXES = {
     FailureKind.AUTH: "Log in with `claude`, or give the worker an API key in its environment.",
@@ -59,6 +60,14 @@ def result_of(
         interrupted=interrupted,
         context_tokens=turn.context_tokens,
     )
+
+
+def reported(turn: Turn, spent_before: float) -> UsageReport | None:
+    """What a turn used that has failed, None if the CLI did not say; of one that was answered it is in the result."""
+    if turn.result is None:
+        return None
+    cost = cost_of(turn.result, spent_before)
+    return UsageReport(_usage(turn.result, cost), cost)
 
 
 def total_cost(frame: Frame) -> float | None:

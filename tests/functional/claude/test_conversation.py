@@ -23,7 +23,15 @@ from partyctl_plugins.contract import (
     TurnRequest,
     TurnTimeoutError,
 )
-from partyctl_plugins.events import ApprovalDenied, AssistantText, Lifecycle, RawOutput, SessionStarted, TurnInterrupted
+from partyctl_plugins.events import (
+    ApprovalDenied,
+    AssistantText,
+    Lifecycle,
+    RawOutput,
+    SessionStarted,
+    TurnInterrupted,
+    UsageReport,
+)
 
 if TYPE_CHECKING:
     from conftest import Desk
@@ -67,6 +75,8 @@ class TestTurns:
         with pytest.raises(TurnFailedError) as caught:
             desk.ask(conversation, "[[fail:529]]")
         assert caught.value.kind is FailureKind.TRANSIENT
+        [report] = [event for event in desk.events if isinstance(event, UsageReport)]
+        assert (report.usage.tokens.turns, report.usage.provider) == (1, "claude")
         pid = conversation.pid
         assert desk.ask(conversation, "[[say:still here]]") == "still here"
         assert conversation.pid == pid

@@ -26,6 +26,8 @@ from partyctl.sessions import (
 from partyctl_actors.errors import JournalError
 from partyctl_actors.supervision.policy_events import Phase
 from partyctl_actors.supervision.policy_state import SessionState, TurnState, to_plain
+from partyctl_actors.supervision.spending import Used
+from partyctl_actors.supervision.spending import to_plain as used_to_plain
 from partyctl_actors.supervision.turn_log import TurnLogs
 from partyctl_actors.supervision.turn_shard import TurnRow
 from partyctl_plugins.codec import codec
@@ -124,6 +126,23 @@ def test_a_turn_is_shown_with_what_it_used_and_the_rules_that_were_applied(shelf
     document = view.document()
     assert document["usage"] == {"input_tokens": 1200, "output_tokens": 34}
     assert (document["duration_ms"], document["rules"]) == (2345, ["retry", "renewal"])
+
+
+@pytest.mark.parametrize(
+    "ended",
+    [
+        {"failed": {"type": "TurnFailedError", "message": "no more"}},
+        {"failed": {"type": "TurnCancelledError", "message": "ended"}},
+        {"finished": codec(Turn).encode(Turn(TurnResult("four", duration_ms=1), Continuity.CONTINUED, "t"))},
+    ],
+)
+def test_a_turn_is_shown_with_what_all_its_attempts_used_and_failed_ones_too(ended: dict[str, object]) -> None:
+    outcome = {**ended, "used": used_to_plain(Used(1200, 34, 0.5, 2345))}
+    view = turn_view(TurnRow("t", {"prompt": "p"}, outcome), None)
+    assert turn_row(view)[3:5] == ("1234", "2.3 s")
+    document = view.document()
+    assert document["usage"] == {"input_tokens": 1200, "output_tokens": 34}
+    assert (document["duration_ms"], document["cost_usd"]) == (2345, 0.5)
 
 
 def test_what_is_not_known_of_a_turn_is_left_out(shelf: Shelf) -> None:

@@ -5,6 +5,10 @@ from __future__ import annotations
 import pytest
 
 from partyctl_actors.participants.past_turns import Past, TurnNames, message_of, past_of
+from partyctl_actors.supervision.policy_events import Phase
+from partyctl_actors.supervision.policy_state import SessionState, TurnState, to_plain
+from partyctl_actors.supervision.spending import NOTHING, Used
+from partyctl_actors.supervision.spending import to_plain as used_to_plain
 from partyctl_actors.supervision.turn_log import Recovered
 from partyctl_plugins.codec import codec
 from partyctl_plugins.contract import Continuity, Turn, TurnResult
@@ -55,3 +59,20 @@ def test_the_newest_answer_to_the_message_that_is_due_is_the_answer() -> None:
     answer = past_of(found, 1).answer
     assert answer is not None
     assert answer.text == "yes"
+
+
+def test_the_message_that_is_due_has_cost_what_its_turns_used_answered_or_not() -> None:
+    def used(tokens: int) -> dict[str, object]:
+        return {"used": used_to_plain(Used(tokens))}
+
+    found = log(
+        turn_0_a=finished("old") | used(100),
+        turn_1_a=finished("no") | used(1),
+        turn_1_b={"failed": {"type": "E", "message": ""}} | used(2),
+        turn_1_c=finished("of before this was counted"),
+    )
+    assert past_of(found, 1).used == Used(3)
+    for turn_id, total in (("turn-1-d", Used(7)), ("turn-0-b", Used(3))):
+        state = to_plain(SessionState(turn=TurnState(turn_id, Phase.WAITING, used=Used(4))))
+        assert past_of(found._replace(state=state), 1).used == total
+    assert past_of(found, 3).used == NOTHING

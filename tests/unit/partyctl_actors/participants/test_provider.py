@@ -49,6 +49,7 @@ from partyctl_plugins.errors import (
 from partyctl_plugins.events import UsageReport
 from partyctl_plugins.failures import describe
 from partyctl_plugins.records import (
+    Ack,
     Closed,
     Event,
     Failed,
@@ -185,7 +186,7 @@ class FakeProvider:
                 self.schemas.append(command.request.output_schema)
                 self.asked.release()
                 await self._turn(worker, command.turn_id)
-            else:
+            elif not isinstance(command, Ack):
                 await worker.says(encode_report(Closed()))
                 return
 
@@ -543,6 +544,18 @@ def test_an_answer_that_the_run_did_not_come_to_record_is_not_asked_for_again(tm
 
     playing(provider, second, directory=tmp_path)
     assert len(provider.prompts) == 1
+
+
+def test_what_an_answer_cost_that_the_run_did_not_come_to_record_is_counted_with_its_attempts(tmp_path: Path) -> None:
+    provider = FakeProvider(TurnFailedError("overloaded", kind=FailureKind.TRANSIENT), "no", PONG)
+    provider.reports = True
+    playing(provider, _first, lambda: agent(retry=RetryPolicy((0.01,))), directory=tmp_path)
+
+    async def second(stage: Stage) -> None:
+        await _first(stage)
+        assert stage.meter.take() == 15
+
+    playing(FakeProvider(), second, directory=tmp_path)
 
 
 def test_an_answer_of_before_that_cannot_be_used_is_corrected_and_costs_no_repair(tmp_path: Path) -> None:

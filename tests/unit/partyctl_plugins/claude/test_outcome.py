@@ -2,7 +2,7 @@
 
 import pytest
 
-from partyctl_plugins.claude.outcome import result_of
+from partyctl_plugins.claude.outcome import reported, result_of
 from partyctl_plugins.claude.turn import Turn
 from partyctl_plugins.contract import (
     ApprovalPolicy,
@@ -75,3 +75,12 @@ def test_a_denied_permission_fails_the_turn_only_if_the_caller_said_so() -> None
     assert finished(result="x", permission_denials=[DENIAL]).text == "x"
     with pytest.raises(TurnFailedError, match="permissions"):
         finished(result="x", permission_denials=[DENIAL], approvals=ApprovalPolicy.FAIL_TURN)
+
+
+def test_what_a_failed_turn_used_is_a_report_and_without_a_result_there_is_none() -> None:
+    turn = Turn("u-1", "s-1")
+    assert reported(turn, 0.0) is None
+    turn.receive({"type": "result", "is_error": True, "usage": USAGE, "total_cost_usd": 0.5})
+    report = reported(turn, 0.2)
+    assert report is not None
+    assert (report.usage.tokens.total_tokens, report.cost_usd) == (160, pytest.approx(0.3))
