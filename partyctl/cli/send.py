@@ -18,10 +18,11 @@ import click
 
 from partyctl.cli.asked import given, read_stdin, session_argument, show_answer
 from partyctl.cli.options import Seconds, chosen_party, party_options
+from partyctl.cli.output import say
 from partyctl.config import check_enforceable, load
 from partyctl.errors import ConfigError
 from partyctl.maps import Map
-from partyctl.sessions import Shelf
+from partyctl.sessions import About, Shelf
 
 
 @click.command(help=__doc__)
@@ -55,18 +56,19 @@ def command(
     """Ask an agent; see the module's text, which is the manual page."""
     chosen = chosen_party(file, party)
     order: Map = {"session": session, "do": "send", "timeout": timeout, "idle_timeout": idle_timeout, "detach": detach}
-    order |= begins_with(Shelf.of(chosen), session, role, file)
+    order |= begins_with(chosen, session, role, file)
     order["prompt"] = _prompt(prompt)
     code, last = given(chosen, order)
     return code or show_answer(last, as_json=as_json)
 
 
-def begins_with(shelf: Shelf, session: str, role: str | None, file: Path | None) -> Map:
+def begins_with(party: str, session: str, role: str | None, file: Path | None) -> Map:
     """With which settings a session begins; nothing for one that has begun.
 
     Raises:
         ConfigError: the role is a person's, there is none of this name, or it is not clear which.
     """
+    shelf = Shelf.of(party)
     about = shelf.load(session)
     if about is not None:
         if role not in (None, about.role):
@@ -76,6 +78,7 @@ def begins_with(shelf: Shelf, session: str, role: str | None, file: Path | None)
             )
         state = shelf.look(session).state
         if state is not None and (state.get("conversation_id") or state.get("last_turn_conversation_id")):
+            _note_changes(party, about, file)
             return {}
         role = about.role
     from partyctl.casting import agent_of, describe_agent, role_for_session
@@ -85,6 +88,23 @@ def begins_with(shelf: Shelf, session: str, role: str | None, file: Path | None)
     chosen = role_for_session(config, role)
     described = describe_agent(agent_of(chosen, config))
     return {"role": chosen.name, "agent": described, "idle_release_after": chosen.idle_release_after}
+
+
+def _note_changes(party: str, about: About, file: Path | None) -> None:
+    """Say it if the role of a session has other settings now than when the session began."""
+    from partyctl.casting import agent_of, describe_agent
+
+    try:
+        config = load(file)
+        role = config.roles.get(about.role)
+        changed = role is None or role.provider is None or describe_agent(agent_of(role, config)) != about.agent
+    except ConfigError:
+        return  # a session that has begun needs no configuration
+    if config.name == party and changed:
+        say(
+            f"session {about.name} keeps the settings that it began with, and role {about.role} has others now. "
+            f"Another name begins a session with them, and so does this one after partyctl sessions delete {about.name}"
+        )
 
 
 def _prompt(given: str | None) -> str:

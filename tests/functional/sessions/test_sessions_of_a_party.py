@@ -145,6 +145,21 @@ def test_a_killed_worker_fails_its_turn_by_the_rules_and_the_decision_is_an_even
     assert sessions.ask("c")["conversation"] != first
 
 
+def test_a_lost_conversation_is_replaced_for_the_same_prompt_and_the_old_one_is_named(sessions: Sessions) -> None:
+    sessions.begin(said("one"), [{"refuse_resume": True}], [{"think": 1.5}, {"say": "two"}])
+    first = sessions.ask("a")["conversation"]
+    sending = sessions.sending("b")
+    assert sessions.send("behind it").returncode == 1
+    out, err = sending.communicate(timeout=20)
+    assert (sending.returncode, out) == (0, "two\n"), err
+    assert sessions.turns() == [("a", "answered", "one"), ("b", "answered", "two")]
+    [decided] = sessions.events("recovery")
+    assert (decided["fields"]["rule"], decided["fields"]["conversation"]) == ("replace", first)
+    shown = sessions.standing("s")
+    assert (shown["state"], "was answered in a fresh conversation" in shown["why"]) == ("degraded", True)
+    assert shown["conversation"] not in (None, first)
+
+
 def test_a_wait_for_the_next_attempt_is_shown_and_a_person_ends_it(sessions: Sessions) -> None:
     sessions.begin([{"fail": "transient"}], said("two"), role="retry = { delays = [600] }")
     sending = sessions.sending("a", until="waiting")
@@ -320,7 +335,9 @@ def test_a_session_keeps_its_settings_unless_it_never_came_to_a_conversation(ses
     sessions.begin(said("one"), said("two"), up=False)
     assert sessions.ask("b")["answer"] == "one"
     sessions.begin(said("other"), said("another"), up=False)
-    assert sessions.ask("c")["answer"] == "two"
+    kept = sessions.send("c")
+    assert (kept.returncode, kept.stdout) == (0, "two\n")
+    assert "session s keeps the settings that it began with, and role Helper has others now" in kept.stderr
     refused = sessions.send("d", "--role", "Person")
     assert (refused.returncode, "began with role Helper" in refused.stderr) == (7, True)
 

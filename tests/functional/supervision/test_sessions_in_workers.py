@@ -17,11 +17,13 @@ from partyctl_actors.supervision.policy_commands import Rule
 from partyctl_plugins.contract import (
     CliExitError,
     Continuity,
+    FailureKind,
     NoRunningTurnError,
     PluginLoadError,
     ProviderCapabilityError,
     RetryPolicy,
     TurnCancelledError,
+    TurnFailedError,
     TurnLostError,
     TurnRequest,
     TurnTicket,
@@ -29,7 +31,7 @@ from partyctl_plugins.contract import (
 )
 from partyctl_plugins.events import AgentEvent, AssistantText, SteerConsumed, SteerDelivered, TurnInterrupted
 from partyctl_plugins.manager import ProviderEntry
-from partyctl_plugins.testing import FakeCheckpointStore, RecordingEventHandler
+from partyctl_plugins.testing import FakeCheckpointStore, FakeClock, RecordingEventHandler
 
 GRACE = SupervisorLimits(hire=40, load=40, interrupt=0.5, close=0.5)
 SLEEPING = ProviderEntry("sleeps", "sleeping_plugin")
@@ -210,6 +212,22 @@ class TestDeaths:
         assert (turn.conversation_id, turn.continuity) == (conversation, Continuity.CONTINUED)
         assert told.decided == []
 
+    def test_a_worker_that_dies_before_the_next_attempt_costs_the_turn_nothing(
+        self, open_session: Callable[..., Told], grounds: WorkerGrounds
+    ) -> None:
+        def dies(seconds: float) -> None:
+            os.kill(grounds.pids[-1], signal.SIGKILL)
+            wait_until(lambda: told.session._core.connections.dead)
+
+        told = open_session(
+            [{"say": "one"}], [{"fail": "transient"}], [{"say": "two"}], clock=FakeClock(on_wait=dies)
+        )  # fmt: skip
+        conversation = told.run().conversation_id
+        turn = told.run()
+        assert (turn.conversation_id, turn.continuity) == (conversation, Continuity.CONTINUED)
+        assert told.rules == [Rule.RETRY]
+        assert told.clock.waits == [30]  # type: ignore[attr-defined]
+
     def test_transient_failures_are_retried_in_the_same_worker(
         self, open_session: Callable[..., Told], grounds: WorkerGrounds
     ) -> None:
@@ -343,6 +361,32 @@ class TestCommands:
             told.run("[[holder:30]] [[crash:9]]")
         assert time.monotonic() - began < 5
         assert told.run("[[say:next]]").result.text == "next"
+
+    def test_a_login_that_expires_in_the_middle_is_said_each_time_and_never_waited_for(
+        self, open_session: Callable[..., Told], tmp_path: Path
+    ) -> None:
+        told = claude(open_session, tmp_path)
+        answers = [told.run(f"[[say:{number}]]").result.text for number in (1, 2)]
+        for _ in range(2):
+            with pytest.raises(TurnFailedError) as caught:
+                told.run("[[fail:401]]")
+            assert caught.value.kind is FailureKind.AUTH
+        assert told.rules == [Rule.PROPAGATE] * 2
+        assert told.run("[[recall]]").result.text == " | ".join(answers)
+
+    def test_one_that_refuses_a_resume_in_words_that_nobody_knows_costs_one_turn(
+        self, open_session: Callable[..., Told], tmp_path: Path
+    ) -> None:
+        told = claude(open_session, tmp_path)
+        told.run("[[say:one]]")
+        told.session.release()
+        binary = tmp_path / "claude"
+        refusing = 'case "$*" in *--resume*) echo "the rollout has flown" >&2; exit 1;; esac'
+        binary.write_text(binary.read_text().replace("\n", f"\n{refusing}\n", 1))
+        with pytest.raises(CliExitError, match="the rollout has flown"):
+            told.run("[[say:two]]")
+        assert told.rules == [Rule.BACKSTOP]
+        assert told.run("[[say:three]]").result.text == "three"
 
     def test_many_that_start_at_once_and_lock_one_home_all_come_up(
         self, open_session: Callable[..., Told], tmp_path: Path
