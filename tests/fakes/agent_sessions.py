@@ -141,7 +141,7 @@ class WorkerGrounds:
             options={"script": [*turns]} if options is None else options, env={"PATH": os.environ["PATH"]},
         )  # fmt: skip
         engine = HiredEngine(self, plan, limits, SequentialIds(), lambda pid, confinement: self.pids.append(pid))
-        return Told(engine, clock=SystemClock(), limits=limits, cwd=cwd, **more)  # type: ignore[arg-type]
+        return Told(engine, limits=limits, cwd=cwd, **{"clock": SystemClock(), **more})  # type: ignore[arg-type]
 
     def close(self) -> None:
         if self._client is not None:

@@ -144,10 +144,13 @@ class SessionCore:
             self.kept.let_go()
 
     def notice_deaths(self) -> None:
-        """Take note of connections that have ended between turns."""
+        """Take note of connections that have ended between turns, or between the attempts of one.
+
+        One that ends in an attempt fails it: that says so itself, with what is known of the end.
+        """
         with self.lock:
             gone = self.connections.dead
-            if self.running is not None or not gone:
+            if self.state.phase in (Phase.OPENING, Phase.RUNNING) or not gone:
                 return
             commands = [
                 command

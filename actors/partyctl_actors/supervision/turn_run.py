@@ -82,6 +82,8 @@ def _to_its_end(core: SessionCore, running: RunningTurn, commands: list[Command]
         last = core.carry_out(commands)
         assert isinstance(last, Open | Execute | Wait), "the policy leaves no turn without an end"
         event = attempted(core, running, last)
+        if isinstance(last, Wait):
+            core.notice_deaths()
         with core.lock:
             instead, running.told_instead = running.told_instead, None
             if instead is not None and not (core.state.turn is not None and core.state.turn.interrupted):
