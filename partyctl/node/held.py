@@ -1,20 +1,22 @@
-"""One agent session at a node: its turns, those who follow them, and where it stands.
+"""One agent session at a node: its turns, and where it stands.
 
-Whatever of it blocks runs off the loop. Followers hear `turn` once the intent is durable, then what the provider says
-and what the policy decides, and at last `ended` or `failed`.
+Whatever of it blocks runs off the loop. Followers (`followers`) hear `turn` once the intent is durable, then what the
+provider says and what the policy decides, and at last `ended` or `failed`.
 """
 
 import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 
 from partyctl.casting import agent_from
 from partyctl.errors import exit_code, told
 from partyctl.happenings import happening
 from partyctl.maps import Map
+from partyctl.node.followers import Followers, Tell
+from partyctl.node.noting_log import NotingLog
 from partyctl.sessions import About, Shelf, TurnView, document, finished_view, lost_turns, standing, turn_view
 from partyctl_actors.errors import JournalError
 from partyctl_actors.participants.sessions import HiredParts, begin_hired, hired_plan
@@ -23,10 +25,7 @@ from partyctl_actors.supervision.hired import Grounds, HiredEngine
 from partyctl_actors.supervision.off_loop import off_loop
 from partyctl_actors.supervision.policy_commands import Decided
 from partyctl_actors.supervision.policy_events import Found, Phase
-from partyctl_actors.supervision.turn_log import Recovered, SqliteTurnLog
-from partyctl_actors.supervision.turn_shard import Plain
-from partyctl_plugins.backlog import Backlog
-from partyctl_plugins.codec import codec, pack, unpack
+from partyctl_actors.supervision.turn_log import SqliteTurnLog
 from partyctl_plugins.contract import (
     AgentEvent,
     NoRunningTurnError,
@@ -35,52 +34,10 @@ from partyctl_plugins.contract import (
     TurnRequest,
     TurnTicket,
 )
-from partyctl_plugins.events import EventsDropped
 
-Tell = Callable[[str, Map], None]
 Happened = Callable[[str, str, str, Map], None]
 
 _log = logging.getLogger("partyctl.node")
-
-_EVENT = codec(AgentEvent)
-
-
-class NotingLog:
-    """A log that tells when an intent is durable, and when an outcome is not.
-
-    Args:
-        log: what is written to.
-        intended: told the turn, on the thread that runs it.
-        unkept: told the turn whose outcome could not be recorded, and why.
-    """
-
-    def __init__(
-        self, log: SqliteTurnLog, intended: Callable[[str], None], unkept: Callable[[str, JournalError], None]
-    ) -> None:
-        self._log = log
-        self._intended = intended
-        self._unkept = unkept
-
-    def intend(self, turn_id: str, request: Plain, state: Plain | None = None) -> None:
-        """See `TurnLog.intend`."""
-        self._log.intend(turn_id, request, state)
-        self._intended(turn_id)
-
-    def outcome(self, turn_id: str, outcome: Plain, state: Plain | None = None) -> None:
-        """See `TurnLog.outcome`."""
-        try:
-            self._log.outcome(turn_id, outcome, state)
-        except JournalError as error:
-            self._unkept(turn_id, error)
-            raise
-
-    def state(self, state: Plain) -> None:
-        """See `TurnLog.state`."""
-        self._log.state(state)
-
-    def recover(self) -> Recovered:
-        """See `TurnLog.recover`."""
-        return self._log.recover()
 
 
 class HeldSession:
@@ -98,15 +55,13 @@ class HeldSession:
         self.asked_by = ""
         self._shelf = shelf
         self._tell = tell
+        self._followers = Followers(tell)
         self._happened = happened
         self._loop = asyncio.get_running_loop()
         self._asking = asyncio.Lock()
         self._session: AgentSession | None = None
         self._engine: HiredEngine | None = None
         self._task: asyncio.Task[None] | None = None
-        self._followers: set[str] = set()
-        self._detaching: set[str] = set()
-        self._unheard = Backlog()
         self._cause = ""
         self._idle: asyncio.TimerHandle | None = None
         self._background: set[asyncio.Task[None]] = set()
@@ -198,7 +153,7 @@ class HeldSession:
             if not is_wanted():
                 self.session.interrupt(ticket)
                 raise SessionStateError("the turn was withdrawn before it began", where=f"session {self.about.name}")
-            (self._detaching if detach else self._followers).add(follower)
+            self._followers.add(follower, detach=detach)
             self._begin(ticket, timeout)
             self.asked_by = follower
 
@@ -209,9 +164,7 @@ class HeldSession:
             SessionStateError: the session does not know it.
         """
         if turn_id == self.turn_id:
-            for said in self._heard_late():
-                self._tell(follower, said)
-            self._followers.add(follower)
+            self._followers.catch_up(follower, turn_id)
             return
         view = next((each for each in self._turns if each.turn_id == turn_id), None)
         if view is None:
@@ -325,7 +278,7 @@ class HeldSession:
 
     def _begin(self, ticket: TurnTicket, deadline: float | None) -> None:
         self._wake_never()
-        self._unheard.clear()
+        self._followers.begin()
         self.turn_id = ticket.turn_id
         self._cause = ""
         self._task = self._loop.create_task(self._run(ticket, deadline))
@@ -346,9 +299,7 @@ class HeldSession:
             _log.warning("The turns of session %s cannot be shown: %s", self.about.name, error)
         logged: Map = next((each.document() for each in self._turns if each.turn_id == ticket.turn_id), {"rules": []})
         of_all_attempts = {key: logged[key] for key in ("usage", "cost_usd", "duration_ms", "rules") if key in logged}
-        self._say(said | of_all_attempts | {"session": self.about.name})
-        self._followers.clear()
-        self._detaching.clear()
+        self._followers.end(said | of_all_attempts | {"session": self.about.name})
         self._wake_later()
 
     def _intended(self, turn_id: str) -> None:
@@ -356,32 +307,16 @@ class HeldSession:
             self._turns += (TurnView(turn_id, "under way", ""),)  # read whole when it is over
         began: Map = {"event": "turn", "session": self.about.name, "turn": turn_id}
         began["conversation"] = self.session.conversation_id
-        self._say(began)
-        for follower in self._detaching:
-            self._tell(follower, began)
-            self._tell(follower, {"event": "ended", "turn": turn_id, "session": self.about.name, "state": "under way"})
-        self._detaching.clear()
+        left: Map = {"event": "ended", "turn": turn_id, "session": self.about.name, "state": "under way"}
+        self._followers.began(began, left)
 
     def _unkept(self, turn_id: str, why: str) -> None:
         self._happened("turn_not_recorded", self.about.name, why, {"turn": turn_id})
-        self._say({"event": "unrecorded", "session": self.about.name, "turn": turn_id, "why": why})
+        self._followers.say({"event": "unrecorded", "session": self.about.name, "turn": turn_id, "why": why})
 
     def on_event(self, event: AgentEvent) -> None:
         """See `EventHandler`; on the loop."""
-        encoded = _EVENT.encode(event)
-        assert isinstance(encoded, dict)
-        if self._followers:
-            self._say({"event": "said", "turn": self.turn_id, "said": encoded})
-        else:
-            # Whoever followed the turn when its node died is about to ask for it here.
-            self._unheard.add(pack(encoded))
-
-    def _heard_late(self) -> list[Map]:
-        """What was said while nobody followed the turn; how much of it is not known comes first."""
-        kept, dropped = self._unheard.take()
-        first = [_EVENT.encode(EventsDropped(dropped))] if dropped else []
-        said = (*first, *(unpack(data) for data in kept))
-        return [{"event": "said", "turn": self.turn_id, "said": each} for each in said]
+        self._followers.said(event, self.turn_id)
 
     def _decided(self, decided: Decided) -> None:
         line = happening(decided)
@@ -390,11 +325,7 @@ class HeldSession:
         if decided.wait is not None:
             self._cause = (cause.splitlines() or [""])[0]
         self._happened(kind, self.about.name, cause, fields)
-        self._say({"event": "decided", "turn": self.turn_id, "cause": cause, **fields})
-
-    def _say(self, message: Map) -> None:
-        for follower in self._followers:
-            self._tell(follower, message)
+        self._followers.say({"event": "decided", "turn": self.turn_id, "cause": cause, **fields})
 
     async def _look(self) -> None:
         looked = await off_loop(lambda _: self._shelf.look(self.about.name))
@@ -422,15 +353,3 @@ class HeldSession:
     async def _released(self) -> None:
         with contextlib.suppress(SessionStateError):  # a turn began meanwhile
             await self.release()
-
-
-def settings(order: Mapping[str, object], name: str, now: float) -> About:
-    """Who a session is that begins with an order.
-
-    Raises:
-        LookupError, TypeError: the order does not say.
-    """
-    agent, idle = order["agent"], order["idle_release_after"]
-    if not isinstance(agent, dict):
-        raise TypeError("a session begins with the settings of an agent")
-    return About(name, str(order["role"]), agent, float(idle) if isinstance(idle, int | float) else None, now)

@@ -21,7 +21,8 @@ from typing import Protocol
 
 from partyctl.errors import NoSuchSession, exit_code, told
 from partyctl.maps import Map
-from partyctl.node.held import Happened, HeldSession, Tell, settings
+from partyctl.node.followers import Tell
+from partyctl.node.held import Happened, HeldSession
 from partyctl.nodes import owner_of
 from partyctl.sessions import About, Shelf, is_session_name, read_state
 from partyctl_actors.errors import JournalError
@@ -254,7 +255,7 @@ class NodeSessions:
     async def _begun(self, name: str, order: Map | None) -> About:
         if order is None or order.get("agent") is None:
             raise NoSuchSession(name, await off_loop(lambda _: self._shelf.names()))
-        about = settings(order, name, time.time())
+        about = _settings(order, name, time.time())
         await off_loop(lambda _: self._shelf.save(about))
         return about
 
@@ -269,6 +270,18 @@ class NodeSessions:
         if self._logs is None:
             self._logs = TurnLogs(self._shelf.directory)
         return self._logs
+
+
+def _settings(order: Map, name: str, now: float) -> About:
+    """Who a session is that begins with an order.
+
+    Raises:
+        LookupError, TypeError: the order does not say.
+    """
+    agent, idle = order["agent"], order["idle_release_after"]
+    if not isinstance(agent, dict):
+        raise TypeError("a session begins with the settings of an agent")
+    return About(name, str(order["role"]), agent, float(idle) if isinstance(idle, int | float) else None, now)
 
 
 def _seconds(order: Map, name: str) -> float | None:
