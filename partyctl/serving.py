@@ -24,7 +24,7 @@ from partyctl_actors.remote import Deputy, Served
 from partyctl_actors.runs.session import refuse_inside_loop
 from partyctl_base.looping import run_loop
 from partyctl_broker.endpoint import ipc_path
-from partyctl_broker.errors import AddressTaken, BusError, BusTimeout, HelloRefused, KeyRefused
+from partyctl_broker.errors import AddressTaken, BusError, BusTimeout, HelloDeferred, HelloRefused, KeyRefused
 from partyctl_broker.keys import decode_z85
 from partyctl_broker.peer import ZmqBus
 from partyctl_broker.port import Bus
@@ -86,6 +86,7 @@ class Access:
 
         Raises:
             HelloRefused: the broker does not know the key.
+            HelloDeferred: it lets nobody with this key in for a while.
             BusTimeout: no broker answered in time.
         """
         whoever = self.name if self.url.startswith("ipc://") else principal(self.name)
@@ -163,7 +164,7 @@ def serve(
     Raises:
         KeyRefused, HelloRefused: the key is none, or not known to the broker.
         AddressTaken, AddressForbidden: the role is served there already, or the key may not claim the address.
-        BusTimeout: no broker answered, at the first attempt.
+        BusTimeout, HelloDeferred: no broker answered, or it lets nobody with this key in now, at the first attempt.
         ConformanceError: the participant cannot play the role of `protocol`.
         RuntimeError: an event loop is running here; await `aserve`.
     """
@@ -195,7 +196,7 @@ async def aserve(
             served = Served(role, played, protocol=protocol, workers=workers)
             try:
                 await _serve_once(served, access, address)
-            except BusTimeout as error:
+            except (BusTimeout, HelloDeferred) as error:
                 if is_first:
                     raise
                 _log.warning("%s is not served: %s", role, error)

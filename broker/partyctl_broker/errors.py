@@ -6,6 +6,7 @@ BusError(PartyError)
 ├─ BusTimeout           the broker did not answer in time
 ├─ LetterRefused        the letter itself cannot be sent: too large, or to no possible address
 ├─ HelloRefused         the broker does not know this principal, or not by this secret or version
+├─ HelloDeferred        the broker lets nobody of this principal in for a while
 ├─ AddressRefused       the broker does not give this address to this principal
 │  ├─ AddressTaken      a living peer has it
 │  └─ AddressForbidden  no rule of the principal covers it
@@ -54,6 +55,10 @@ class HelloRefused(BusError):
     """The broker refused the principal, its secret or its version."""
 
     whose: ClassVar[Whose] = "caller"
+
+
+class HelloDeferred(BusError):
+    """The broker lets nobody of this principal in for a while; trying again later may help."""
 
 
 class AddressRefused(BusError):

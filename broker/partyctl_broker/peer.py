@@ -17,7 +17,7 @@ import zmq
 from partyctl_broker import wire
 from partyctl_broker.control import CLAIMS_MAX, Bye, Hello, Nack, Welcome
 from partyctl_broker.endpoint import Target, ipc_path
-from partyctl_broker.errors import AddressTaken, BusClosed, BusTimeout, HelloRefused, Malformed
+from partyctl_broker.errors import AddressTaken, BusClosed, BusTimeout, HelloDeferred, HelloRefused, Malformed
 from partyctl_broker.exchange import Exchange, OpenMailbox, check_payload, ticket
 from partyctl_broker.link import Link
 from partyctl_broker.outbox import Outbox
@@ -96,7 +96,8 @@ class ZmqBus:
             patience: seconds without a broker after which the bus gives up and closes itself.
 
         Raises:
-            HelloRefused: the broker does not know the principal by this secret, or does not let it in now.
+            HelloRefused: the broker does not know the principal by this secret.
+            HelloDeferred: it does not let the principal in now.
             BusTimeout: no broker answered in time.
             EndpointError: the endpoint is none.
         """
@@ -309,7 +310,7 @@ class ZmqBus:
             self._flush()
 
     def _refused(self, correlation: int, nack: Nack) -> None:
-        error = HelloRefused(
+        error = (HelloDeferred if nack.code == "later" else HelloRefused)(
             "the broker refused this peer",
             where=f"principal {self._principal}",
             why=nack.why,

@@ -8,7 +8,17 @@ import time
 
 import pytest
 
-from partyctl_broker import AddressForbidden, AddressTaken, BusClosed, BusFull, BusTimeout, HelloRefused, peer, wire
+from partyctl_broker import (
+    AddressForbidden,
+    AddressTaken,
+    BusClosed,
+    BusFull,
+    BusTimeout,
+    HelloDeferred,
+    HelloRefused,
+    peer,
+    wire,
+)
 from partyctl_broker.control import Hello
 from partyctl_broker.peer import ZmqBus
 from partyctl_broker.wire import Kind
@@ -358,7 +368,7 @@ class TestPrincipals:
                 assert 0 < banned["seconds"] <= 1
                 with pytest.raises(BusClosed, match="lets p in again in 1 s: it does not keep to the wire"):
                     mailbox.send("run/y", b"x")
-                with pytest.raises(HelloRefused, match="showed this principal out") as caught:
+                with pytest.raises(HelloDeferred, match="showed this principal out") as caught:
                     await connect()
                 assert "partyctl events" in caught.value.fix
 

@@ -26,7 +26,7 @@ from partyctl_actors.remote import INVITING, Deputy, Invitation, Served
 from partyctl_actors.runs import Allowance, RoleFailed, Run, Session, messages
 from partyctl_actors.runs.messages import Malformed, encode
 from partyctl_actors.transcript import Envelope, Transcript
-from partyctl_broker.errors import BusTimeout, HelloRefused, LetterRefused
+from partyctl_broker.errors import BusTimeout, HelloDeferred, HelloRefused, LetterRefused
 from partyctl_broker.local import LocalBus
 from partyctl_broker.port import Bus, Letter, Mailbox
 from partyctl_broker.wire import PAYLOAD_MAX
@@ -227,7 +227,7 @@ async def never() -> AsyncIterator[Bus]:
 def test_a_broker_that_is_away_is_come_back_to_and_one_that_refuses_is_not() -> None:
     async def test() -> None:
         world = World()
-        world.trouble = [BusTimeout("no broker"), BusTimeout("no broker")]
+        world.trouble = [BusTimeout("no broker"), HelloDeferred("not now")]
         await world.serve(Function(Asked()))
         assert said(await start(world).result()) == SAID
         assert world.connected == 3
