@@ -29,7 +29,14 @@ from partyctl_plugins.contract import (
     TurnTicket,
     TurnTimeoutError,
 )
-from partyctl_plugins.events import AgentEvent, AssistantText, SteerConsumed, SteerDelivered, TurnInterrupted
+from partyctl_plugins.events import (
+    AgentEvent,
+    AssistantText,
+    SteerConsumed,
+    SteerDelivered,
+    SteerRejected,
+    TurnInterrupted,
+)
 from partyctl_plugins.manager import ProviderEntry
 from partyctl_plugins.testing import FakeCheckpointStore, FakeClock, RecordingEventHandler
 
@@ -111,6 +118,18 @@ class TestTurns:
         assert set(told.handler.threads) == {threading.get_ident()}
         with pytest.raises(NoRunningTurnError):
             told.session.steer("late")
+
+    def test_a_message_that_the_provider_refuses_is_told_on_the_turns_thread(
+        self, open_session: Callable[..., Told]
+    ) -> None:
+        told = open_session([{"say": "hm"}, {"hang": True}], [{"say": "next"}])
+        at_the_first_event(told, lambda: (told.session.steer("hurry"), told.session.interrupt()), AssistantText)
+        assert told.run().result.interrupted
+        assert told.handler.of(SteerDelivered, SteerRejected) == [
+            SteerDelivered("hurry"),
+            SteerRejected("hurry", "the turn was interrupted"),
+        ]
+        assert set(told.handler.threads) == {threading.get_ident()}
 
     def test_where_a_message_is_not_taken_that_is_said(self, open_session: Callable[..., Told]) -> None:
         told = open_session(provider=ProviderEntry("instant", "instant_plugin"), options={"text": "{}"})
