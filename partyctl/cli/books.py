@@ -1,6 +1,5 @@
 """Showing a book: what `partyctl logs` and `partyctl events` have in common."""
 
-import json
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -8,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from partyctl.cli.output import emit
 from partyctl.logreader import Reader
 from partyctl.maps import Map
+from partyctl_base.jsontext import json_text
 
 SCHEMA_VERSION = 1
 
@@ -47,7 +47,7 @@ def show_book(
 
 def json_line(record: Mapping[str, object]) -> str:
     """One record as one JSON object."""
-    return json.dumps({"schema_version": SCHEMA_VERSION, **record}, ensure_ascii=False)
+    return json_text({"schema_version": SCHEMA_VERSION, **record})
 
 
 def _wait() -> bool:

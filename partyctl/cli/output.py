@@ -5,7 +5,6 @@ lost on the way to `grep`.
 """
 
 import contextlib
-import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -13,6 +12,7 @@ from collections.abc import Mapping, Sequence
 import click
 
 from partyctl_base.errors import PartyError
+from partyctl_base.jsontext import json_text
 
 ABSENT = "-"
 
@@ -70,21 +70,12 @@ def _discard_output() -> None:
 
 def emit_json(document: Mapping[str, object]) -> None:
     """One JSON document on stdout, and nothing else. A number that JSON does not have, as NaN, is null."""
-    text = _json(document, ensure_ascii=False)
+    text = json_text(document, indent=2)
     try:
         text.encode(_encoding())
     except UnicodeEncodeError:
-        text = _json(document, ensure_ascii=True)
+        text = json_text(document, indent=2, ensure_ascii=True)
     emit(text)
-
-
-def _json(document: object, *, ensure_ascii: bool) -> str:
-    try:
-        return json.dumps(document, indent=2, ensure_ascii=ensure_ascii, default=str, allow_nan=False)
-    except ValueError:
-        # Of an agent's answer, for example. What is not finite is read back as null; Python's reader takes all of it.
-        plain = json.loads(json.dumps(document, default=str), parse_constant=lambda _: None)
-        return json.dumps(plain, indent=2, ensure_ascii=ensure_ascii)
 
 
 def _encoding() -> str:

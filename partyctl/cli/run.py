@@ -13,6 +13,7 @@ from partyctl.config import PartyConfig, check_enforceable, load
 from partyctl.control import connect
 from partyctl.errors import NotRunning
 from partyctl.maps import Map
+from partyctl_base.jsontext import json_text
 
 # What some readers take for the end of a line; in JSON it stands in texts alone.
 _ONE_LINE = str.maketrans({char: f"\\u{ord(char):04x}" for char in "\x85\u2028\u2029"})
@@ -76,7 +77,7 @@ def run_or_resume(path: Path, name: str | None, config: PartyConfig, show: Show,
 
 def show_json(event: Map) -> None:
     """One event as one line of JSON."""
-    emit(json.dumps({"schema_version": 1, **event}, ensure_ascii=False).translate(_ONE_LINE))
+    emit(json_text({"schema_version": 1, **event}).translate(_ONE_LINE))
 
 
 def show_text(event: Map) -> None:

@@ -5,7 +5,6 @@ Each may be given to any number of sessions; every event says which run it is of
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections import deque
@@ -15,6 +14,7 @@ from typing import TextIO
 
 from partyctl_actors.runs.tracing import RunEvent
 from partyctl_actors.transcript import Envelope
+from partyctl_base.jsontext import json_text
 
 QUEUE_MAX = 10_000
 """Events that a queue holds unless told otherwise."""
@@ -95,7 +95,7 @@ class JsonLinesTracer:
     def record(self, event: RunEvent) -> None:
         """See `Tracer.record`."""
         row = {"event": type(event).__name__, "at": round(self._clock(), 6), **attributes(event)}
-        self._file.write(json.dumps(row, default=repr) + "\n")
+        self._file.write(json_text(row, ensure_ascii=True, default=repr) + "\n")
         self._file.flush()
 
 
