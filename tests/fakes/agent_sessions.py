@@ -1,6 +1,7 @@
 """Agent sessions for tests: over a transport that plays a script, or over workers of a launcher of the test's own."""
 
 import asyncio
+import contextlib
 import os
 import sys
 import threading
@@ -16,9 +17,9 @@ from partyctl_actors.supervision.plan import SupervisorLimits, WorkerPlan
 from partyctl_actors.supervision.policy_commands import Decided, Rule
 from partyctl_actors.supervision.session_parts import SessionParts
 from partyctl_actors.supervision.spending import Used
-from partyctl_actors.supervision.turn_log import TurnLog
+from partyctl_actors.supervision.turn_log import MemoryTurnLog, TurnLog
 from partyctl_base.aio import AsyncChannel
-from partyctl_base.clock import Clock, SystemClock
+from partyctl_base.clock import Clock, StopSignal, SystemClock
 from partyctl_confinement.client import LauncherClient
 from partyctl_confinement.control import LauncherProcess
 from partyctl_confinement.environment import LAUNCHER_ALLOW, scrubbed
@@ -35,6 +36,7 @@ from partyctl_plugins.contract import (
     TransportKind,
     Turn,
     TurnRequest,
+    TurnTicket,
 )
 from partyctl_plugins.manager import ProviderEntry, resolve
 from partyctl_plugins.testing import FakeClock, FakeTransport, RecordingEventHandler, SequentialIds
@@ -93,6 +95,22 @@ def local(script: Iterable[ScriptItem] | Transport = (), **more: object) -> tupl
     limits = more.get("limits") or SupervisorLimits()
     assert isinstance(limits, SupervisorLimits)
     return Told(LocalEngine(transport, limits), **more), transport  # type: ignore[arg-type, return-value]
+
+
+def left_waiting(failing: ScriptItem) -> tuple[TurnTicket, MemoryTurnLog]:
+    """What a process leaves that dies while a turn waits for its next attempt: the ticket, and the log."""
+
+    class Killed(FakeClock):
+        def wait(self, seconds: float, stop: StopSignal) -> bool:
+            left.intend(ticket.turn_id, log.recover().intents[ticket.turn_id], log.recover().state)
+            raise SystemExit
+
+    log, left = MemoryTurnLog(), MemoryTurnLog()
+    told, _ = local([failing], log=log, clock=Killed())
+    ticket = told.session.prepare_turn(GO)
+    with contextlib.suppress(SystemExit):
+        told.session.run(ticket)
+    return ticket, left
 
 
 class WorkerGrounds:

@@ -45,18 +45,6 @@ class Errands:
         """The errand that is begun last: of one that has ended, nobody else may know yet."""
         return {int(line.partition("t-")[2]) for line in self.ledger[-1:]}
 
-    def node(self) -> int:
-        """The pid of the only node, once it is ready."""
-        found: list[int] = []
-
-        def ready() -> bool:
-            (node,) = self.party.status()["nodes"]
-            found.append(node["pid"])
-            return bool(node["state"] == "ready")
-
-        wait_until(ready, 30, "the node is ready")
-        return found[-1]
-
     def worker(self) -> int | None:
         """The pid of the agent's worker, None if it has none."""
         pids = [each["pid"] for each in self.party.status()["workers"] if each["role"] == "Clerk"]

@@ -99,6 +99,18 @@ class Party:
         pid: int = json.loads((self.runtime / "lock").read_text())["pid"]
         return pid
 
+    def node(self) -> int:
+        """The pid of the only node, once it is ready."""
+        found: list[int] = []
+
+        def ready() -> bool:
+            (node,) = self.status()["nodes"]
+            found.append(node["pid"])
+            return bool(node["state"] == "ready")
+
+        wait_until(ready, 30, "the node is ready")
+        return found[-1]
+
     def close(self) -> None:
         """End everything; fails if `down` does not end it."""
         down = self.run("down", "--now")

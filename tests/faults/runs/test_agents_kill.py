@@ -37,7 +37,7 @@ def errands() -> Iterator[Errands]:
 
 def kill(errands: Errands, which: str, chance: random.Random) -> set[int]:
     """Kill them at a point of chance; what was in flight in a worker that is dead now."""
-    node, worker = errands.node(), errands.worker()
+    node, worker = errands.party.node(), errands.worker()
     subprocess.run(["sleep", f"{chance.uniform(0, SECONDS):.3f}"], check=True)
     pids = [pid for name, pid in (("node", node), ("worker", worker)) if name in which and pid is not None]
     for pid in pids:

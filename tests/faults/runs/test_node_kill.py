@@ -33,18 +33,6 @@ class Place:
         (party.root / "party.toml").write_text("[restarts]\nintensity = 1000\nperiod = 1\nsame_deaths = 1000\n")
         party.up("--nodes", "1")
 
-    def node(self) -> int:
-        """The pid of the node, once it is ready."""
-        found: list[int] = []
-
-        def ready() -> bool:
-            (node,) = self.party.status()["nodes"]
-            found.append(node["pid"])
-            return bool(node["state"] == "ready")
-
-        wait_until(ready, 30, "the node is ready")
-        return found[-1]
-
     def asked(self) -> Counter[str]:
         return Counter(self.asked_file.read_text().split("\n")[:-1] if self.asked_file.exists() else [])
 
@@ -74,7 +62,7 @@ def told(running: subprocess.Popen[str]) -> dict[str, object]:
 
 def kill_once(place: Place, chance: random.Random) -> None:
     """Have the node run it, kill the node at a point of chance, and finish the run."""
-    node, before = place.node(), place.asked()
+    node, before = place.party.node(), place.asked()
     running = place.party.start("run", "--json", str(Party.program("journaled.py")))
     run = told(running)["run"]
     for _ in range(chance.randint(0, DECISIONS - 2)):

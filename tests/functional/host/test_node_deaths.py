@@ -33,7 +33,7 @@ def until(running: subprocess.Popen[str], kind: str) -> dict[str, Any]:
 def test_a_run_whose_node_is_killed_goes_on_by_itself_and_its_agent_is_asked_once(party: Party, seconds: float) -> None:
     errands = Errands(party, 0.05, seconds, 0.05)
     party.up("--nodes", "1")
-    node, running = errands.node(), errands.start()
+    node, running = errands.party.node(), errands.start()
     errands.under_way(1)
     party.kill(node)
     events = told(running)
@@ -57,7 +57,7 @@ def test_a_run_whose_submitter_is_killed_too_is_resumed_and_its_agent_asked_once
     running = errands.start()
     run = until(running, "started")["run"]
     errands.under_way(0)
-    party.kill(errands.node())
+    party.kill(errands.party.node())
     party.kill(running.pid)
     assert said(told(errands.start("runs", "resume", run, "--json"))) == errands.answers()
     assert errands.asked() == {0: 1}
@@ -69,7 +69,7 @@ def test_a_turn_whose_worker_is_killed_too_is_lost_in_flight_and_the_run_asks_ag
     party.up("--nodes", "1")
     running = errands.start()
     errands.under_way(1)
-    node, worker = errands.node(), errands.worker()
+    node, worker = errands.party.node(), errands.worker()
     assert worker is not None
     party.kill(node)
     party.kill(worker)
@@ -85,7 +85,7 @@ def test_an_agent_whose_turn_it_is_not_keeps_its_worker_too(party: Party) -> Non
     errands = Errands(party, 0.05, 0.05)
     (party.root / "boss.hold").touch()
     party.up("--nodes", "1")
-    node, running = errands.node(), errands.start()
+    node, running = errands.party.node(), errands.start()
     pid = until(running, "worker")["pid"]
     while until(running, "delivered")["sender"] != "Clerk":
         pass
@@ -101,7 +101,7 @@ def test_an_agent_whose_turn_it_is_not_keeps_its_worker_too(party: Party) -> Non
 def test_a_worker_waits_while_the_file_of_its_run_is_imported_again(party: Party) -> None:
     errands = Errands(party, WHILE)
     party.up("--nodes", "1")
-    node, running = errands.node(), errands.start()
+    node, running = errands.party.node(), errands.start()
     errands.under_way(0)
     (party.root / "import.slow").write_text("13")
     party.kill(node)

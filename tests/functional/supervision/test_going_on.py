@@ -140,13 +140,6 @@ class Heir:
         return self._logs.open("s").recover().outcomes[turn_id]
 
 
-@pytest.fixture(scope="module")
-def grounds() -> Iterator[WorkerGrounds]:
-    made = WorkerGrounds()
-    yield made
-    made.close()
-
-
 @pytest.fixture
 def heir(grounds: WorkerGrounds, tmp_path: Path) -> Iterator[Heir]:
     made = Heir(grounds, tmp_path)

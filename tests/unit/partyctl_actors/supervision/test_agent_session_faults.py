@@ -5,7 +5,7 @@ import queue
 import threading
 
 import pytest
-from fakes.agent_sessions import GO, local, start
+from fakes.agent_sessions import GO, left_waiting, local, start
 
 from partyctl_actors.errors import JournalError
 from partyctl_actors.supervision.plan import SupervisorLimits
@@ -337,24 +337,15 @@ class TestLogs:
         assert next(iter(found.outcomes)) == first
         assert caplog.text.count("could not be recorded") == 1
 
-    def test_a_turn_that_waited_when_its_session_died_goes_on_by_its_ticket(self, log: MemoryTurnLog) -> None:
-        class Killed(FakeClock):
-            def wait(self, seconds: float, stop: StopSignal) -> bool:
-                died.append(log.recover())
-                raise SystemExit
-
-        died: list[object] = []
-        told, _ = local([turn_failed(TRANSIENT)], log=log, clock=Killed())
-        ticket = told.session.prepare_turn(GO)
-        with pytest.raises(SystemExit):
-            told.session.run(ticket)
-        fresh = MemoryTurnLog()
-        fresh.intend("turn-1", {}, died[0].state)  # type: ignore[attr-defined]
-        again, _ = local(log=fresh, resume_id="ignored")
+    def test_a_turn_that_waited_when_its_session_died_goes_on_by_its_ticket(self) -> None:
+        ticket, left = left_waiting(turn_failed(TRANSIENT))
+        state = left.recover().state
+        again, _ = local(log=left, resume_id="ignored")
         assert again.session.run(ticket).turn_id == "turn-1"
         assert again.clock.waits == [30]  # type: ignore[attr-defined]
+        assert state is not None
         fresh = MemoryTurnLog()
-        fresh.state(died[0].state)  # type: ignore[attr-defined]
+        fresh.state(state)
         other, _ = local(log=fresh)
         assert other.run().result.text == "ok"
 

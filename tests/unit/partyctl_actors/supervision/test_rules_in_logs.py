@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from fakes.agent_sessions import GO, local
+from fakes.agent_sessions import left_waiting, local
 
 from partyctl_actors.supervision.turn_log import MemoryTurnLog
 from partyctl_base.clock import StopSignal
@@ -64,19 +64,7 @@ def test_what_is_no_failure_of_the_provider_is_one() -> None:
 
 
 def test_they_go_on_with_the_turn_in_the_next_session() -> None:
-    class Killed(FakeClock):
-        def wait(self, seconds: float, stop: StopSignal) -> bool:
-            found.append(log.recover())
-            raise SystemExit
-
-    found = []
-    log = MemoryTurnLog()
-    told, _ = local([OVERLOADED], log=log, clock=Killed())
-    ticket = told.session.prepare_turn(GO)
-    with pytest.raises(SystemExit):
-        told.session.run(ticket)
-    left = MemoryTurnLog()
-    left.intend(ticket.turn_id, found[0].intents[ticket.turn_id], found[0].state)
+    ticket, left = left_waiting(OVERLOADED)
     again, _ = local([OVERLOADED, FakeTurn()], log=left, ids=SequentialIds())
     again.session.run(ticket)
     assert rules(left) == [["retry", "retry"]]

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from fakes.agent_sessions import GO, Told, local
+from fakes.agent_sessions import Told, left_waiting, local
 
 from partyctl_actors.supervision.spending import NOTHING, Used, recorded, to_plain
 from partyctl_actors.supervision.turn_log import MemoryTurnLog
-from partyctl_base.clock import StopSignal
 from partyctl_plugins.contract import FailureKind, ProviderUsage, RetryPolicy, TokenUsage, TurnFailedError
 from partyctl_plugins.events import UsageReport
 from partyctl_plugins.testing import FakeClock, FakeTurn, SequentialIds, turn_failed
@@ -85,19 +84,7 @@ def test_an_interrupted_turn_used_what_it_had_reported() -> None:
 
 
 def test_what_was_used_before_the_session_died_is_counted_with_the_turn_and_told_to_nobody_again() -> None:
-    class Killed(FakeClock):
-        def wait(self, seconds: float, stop: StopSignal) -> bool:
-            found.append(log.recover())
-            raise SystemExit
-
-    found = []
-    log = MemoryTurnLog()
-    told, _ = local([failing(report(2))], log=log, clock=Killed())
-    ticket = told.session.prepare_turn(GO)
-    with pytest.raises(SystemExit):
-        told.session.run(ticket)
-    left = MemoryTurnLog()
-    left.intend(ticket.turn_id, found[0].intents[ticket.turn_id], found[0].state)
+    ticket, left = left_waiting(failing(report(2)))
     again, _ = local([failing(report(4)), FakeTurn(input_tokens=10)], log=left, ids=SequentialIds())
     again.session.run(ticket)
     assert again.used == [Used(4, 1), Used(10)]
