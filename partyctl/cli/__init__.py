@@ -1,12 +1,15 @@
 """The command line: one verb a file, each imported only when it is asked for."""
 
 import os
-from collections.abc import Sequence
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _INTERRUPTED = 130
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: "Sequence[str] | None" = None) -> int:
     """Run the command line; see `partyctl.cli.root`.
 
     What that needs is imported here, so that a Ctrl-C meanwhile ends it like one at any later moment.
