@@ -1,16 +1,11 @@
 """Disks that become full or read-only, and have room again: under a log book, and under a party that starts or runs."""
 
-import json
-import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-ISOLATED = ["unshare", "--user", "--map-root-user", "--mount"]
+from support.disks import carried_out
 
 PROGRAM = """
 import json, os, subprocess, sys
@@ -121,19 +116,7 @@ print(json.dumps([up.returncode, up.stderr]))
 @pytest.fixture
 def isolated(tmp_path: Path) -> Callable[[str], Any]:
     """Runs a program that may mount; what it prints, which is JSON."""
-    if (
-        shutil.which("unshare") is None
-        or subprocess.run([*ISOLATED, "true"], capture_output=True, check=False).returncode
-    ):
-        pytest.skip("needs a mount namespace of its own")
-
-    def run(program: str) -> Any:
-        command = [*ISOLATED, sys.executable, "-c", program, str(tmp_path)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
-
-    return run
+    return lambda program: carried_out(program, tmp_path)
 
 
 def test_a_party_on_a_full_disk_says_so_and_recovers_when_there_is_room(isolated: Callable[[str], Any]) -> None:

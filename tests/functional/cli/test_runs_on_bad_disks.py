@@ -2,24 +2,13 @@
 names what is in the way.
 """
 
-import json
 import re
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 
 import pytest
-
-from .test_full_disk import ISOLATED
+from support.disks import SMALL_STATE, carried_out
 
 PROGRAM = """
-import json, os, subprocess, sys
-from pathlib import Path
-root = Path(sys.argv[1])
-state = root / "state"
-state.mkdir()
-subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m,mode=700", "none", str(state)], check=True)
-environment = {**os.environ, "PARTYCTL_RUNTIME_DIR": str(root / "run"), "XDG_STATE_HOME": str(state), "HOME": str(root)}
 runs = state / "partyctl" / "default" / "runs"
 
 def partyctl(*words):
@@ -51,15 +40,10 @@ told["closed file"] = looked()
 told["run, closed file"] = [partyctl("run", "story.py")]
 shard.chmod(0o600)
 
-with (state / "ballast").open("wb", buffering=0) as stream:
-    try:
-        while True:
-            stream.write(bytes(512))
-    except OSError:
-        pass
+fill()
 told["full"] = looked()
 told["run, full"] = [partyctl("run", "other.py")]
-(state / "ballast").unlink()
+empty()
 told["after"] = looked()
 print(json.dumps(told))
 """
@@ -79,16 +63,10 @@ Told = Mapping[str, Sequence[tuple[int, str, str]]]
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
     """What the command line said."""
-    if subprocess.run([*ISOLATED, "true"], capture_output=True, check=False).returncode:
-        pytest.skip("this machine lets nobody mount a disk of his own")
     root = tmp_path_factory.mktemp("disks")
     (root / "story.py").write_text(STORY.replace("ID", "story"))
     (root / "other.py").write_text(STORY.replace("ID", "other"))
-    done = subprocess.run(
-        [*ISOLATED, sys.executable, "-c", PROGRAM, str(root)], capture_output=True, text=True, timeout=200, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    found: Told = json.loads(done.stdout)
+    found: Told = carried_out(SMALL_STATE + PROGRAM, root)
     return found
 
 

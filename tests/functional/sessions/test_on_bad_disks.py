@@ -3,24 +3,13 @@ be recorded is not lost to whoever asked.
 """
 
 import json
-import subprocess
-import sys
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
-
-from tests.functional.cli.test_full_disk import ISOLATED
+from support.disks import SMALL_STATE, carried_out
 
 PROGRAM = """
-import json, os, subprocess, sys, time
-from pathlib import Path
-root = Path(sys.argv[1])
-state = root / "state"
-state.mkdir()
-subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m,mode=700", "none", str(state)], check=True)
-environment = {**os.environ, "PARTYCTL_RUNTIME_DIR": str(root / "run"), "XDG_STATE_HOME": str(state), "HOME": str(root)}
-
 def start(*words):
     command = [sys.executable, "-P", "-m", "partyctl", *words]
     return subprocess.Popen(
@@ -35,14 +24,6 @@ def over(process):
 def partyctl(*words):
     return over(start(*words))
 
-def fill():
-    with (state / "ballast").open("wb", buffering=0) as stream:
-        try:
-            while True:
-                stream.write(bytes(512))
-        except OSError:
-            pass
-
 def asked():
     return len((root / "position").read_bytes())
 
@@ -53,13 +34,13 @@ try:
     fill()
     told["full"] = partyctl("send", "s", "two")
     told["asked while full"] = asked() - before
-    (state / "ballast").unlink()
+    empty()
     sending = start("send", "s", "three")
     while asked() == before:
         time.sleep(0.02)
     fill()
     told["filled meanwhile"] = over(sending)
-    (state / "ballast").unlink()
+    empty()
     told["after"] = partyctl("send", "s", "four")
     told["turns"] = partyctl("sessions", "turns", "s", "--json")
 finally:
@@ -85,15 +66,9 @@ Told = Mapping[str, Any]
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
     """What the command line said."""
-    if subprocess.run([*ISOLATED, "true"], capture_output=True, check=False).returncode:
-        pytest.skip("this machine lets nobody mount a disk of his own")
     root = tmp_path_factory.mktemp("disks")
     (root / "party.toml").write_text(CONFIG)
-    done = subprocess.run(
-        [*ISOLATED, sys.executable, "-c", PROGRAM, str(root)], capture_output=True, text=True, timeout=200, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    found: Told = json.loads(done.stdout)
+    found: Told = carried_out(SMALL_STATE + PROGRAM, root)
     return found
 
 
