@@ -1,7 +1,7 @@
 """What a run may spend, and the arithmetic of spending it.
 
 Steps and unfoldings are refused before the next unit is begun, so they are never overdrawn. Tokens and elapsed time are
-known only after they are spent, so the step that follows is refused. (Sessions, execution, and limits: Allowance.)
+known only after they are spent, so the step that follows is refused. (docs/sessions.md, Limits.)
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Claude Code over its stream: one `claude` process per conversation, kept between turns.
 
-The rules are those of Sessions and transports, The Claude stream transport. A transport opens, runs, reports; it never
+Its rules are those of docs/writing-a-transport.md. A transport opens, runs, reports; it never
 retries, and a process that died is replaced only by the next turn.
 """
 

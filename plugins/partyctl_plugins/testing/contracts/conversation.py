@@ -1,4 +1,4 @@
-"""What every conversation does: Sessions and transports, Writing a Transport."""
+"""What every conversation does: docs/writing-a-transport.md."""
 
 import threading
 from typing import ClassVar

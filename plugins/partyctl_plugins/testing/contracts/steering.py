@@ -1,4 +1,4 @@
-"""What a conversation does that takes messages while its turn runs: Sessions and transports, Steering."""
+"""What a conversation does that takes messages while its turn runs: docs/writing-a-transport.md."""
 
 from collections.abc import Sequence
 

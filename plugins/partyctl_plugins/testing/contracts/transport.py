@@ -1,4 +1,4 @@
-"""What every transport does: Sessions and transports, Writing a Transport."""
+"""What every transport does: docs/writing-a-transport.md."""
 
 import contextlib
 import dataclasses

@@ -1,4 +1,4 @@
-"""The six rules, row by row: what was measured of them (`Sessions and transports`, Recovery rules)."""
+"""The six rules, row by row: what was measured of them (docs/recovery.md)."""
 
 from __future__ import annotations
 
