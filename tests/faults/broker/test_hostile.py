@@ -19,7 +19,7 @@ from fakes import hostile_peers
 from fakes.broker_process import LIMIT, SECRET, BrokerProcess
 from fakes.hostile_peers import ATTACKS, Raw, Sender
 
-from partyctl_broker import HelloRefused, Letter
+from partyctl_broker import HelloDeferred, Letter
 from partyctl_broker.peer import ZmqBus
 
 MEMORY_MAX = 32 * 1024 * 1024
@@ -249,7 +249,7 @@ class TestDescriptors:
                 await connect()
 
         async def story():
-            with pytest.raises(HelloRefused, match="no descriptor left") as refused:
+            with pytest.raises(HelloDeferred, match="no descriptor left") as refused:
                 await fill()
             assert "ulimit -n" in refused.value.fix
             assert broker.stats()["counts"]["handshake refused: descriptors"] >= 1
@@ -257,7 +257,7 @@ class TestDescriptors:
             assert len(peers) >= 50
             await peers.pop().close()
             for attempt in range(50):
-                with contextlib.suppress(HelloRefused):
+                with contextlib.suppress(HelloDeferred):
                     await connect()
                     break
                 await asyncio.sleep(0.1 + attempt / 100)
