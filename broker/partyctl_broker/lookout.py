@@ -28,9 +28,9 @@ CUT_DELAY: Final = 0.05
 LEAVES: Final = 1.0
 """Seconds in which ZeroMQ hands over what a connection had sent before its end."""
 TIDY_DELAY: Final = 0.2
-"""Seconds after the end of a connection when memory is given back."""
+"""Seconds after the beginning or the end of a connection when memory is given back."""
 TIDY_OVER: Final = 48 * 1024 * 1024
-"""Bytes of memory below which nothing is given back when a connection ends."""
+"""Bytes of memory below which nothing is given back."""
 _EVENT: Final = struct.Struct("=Hi")
 _WAIT_NOT: Final = int(zmq.NOBLOCK)
 _RCVMORE: Final = int(zmq.RCVMORE)
@@ -136,12 +136,13 @@ class Lookout:
         elif event == _DISCONNECTED:
             self.crowd.closed(value)
             self.liveness.disconnected(value, now)
-            if self._resident() > TIDY_OVER:
-                self.tidy_later(now)
         else:
             self.crowd.settled()
             if reason := _FAILURES.get(event):
                 self._counts[reason] += 1
+        # Handshakes that ran beside each other leave holes, and so does what a connection had gathered.
+        if self._resident() > TIDY_OVER:
+            self.tidy_later(now)
 
     def _count(self, verdicts: list[Verdict]) -> None:
         for verdict in verdicts:
@@ -210,7 +211,7 @@ class Lookout:
         return connection in self._leaving
 
     def tidy_later(self, now: float) -> None:
-        """Give memory back, once ZeroMQ has freed what a connection had gathered."""
+        """Give memory back, once ZeroMQ has freed what a handshake took or a connection had gathered."""
         if self._tidy_at is None:  # not later: an attack that is repeated would put it off for ever
             self._tidy_at = now + TIDY_DELAY
 
