@@ -4,6 +4,7 @@ After a run that is killed nothing is left either: its guardian ends what it had
 """
 
 import os
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,8 @@ SETTLE = 3.0
 
 guardian.start()
 set_child_subreaper()
+# Where tests are begun in the background it may be ignored, and what they start would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A busy machine is no failure.
 settings.register_profile("party", deadline=None)
