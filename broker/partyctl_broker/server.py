@@ -31,10 +31,6 @@ HOLD: Final = 2.0
 LINGER: Final = 100
 """Milliseconds that a broker which ends goes on sending."""
 
-IO_THREADS: Final = 4
-"""ZeroMQ's own threads. Each connection belongs to one, the one with the fewest, and while that throws a million frames
-away (7 ms) no other connection of it is read. More threads than processors cost 2% and little memory (measured)."""
-
 
 class Broker:
     """Routes until told to stop.
@@ -64,7 +60,7 @@ class Broker:
         self._table = Table(time.time_ns(), holding=hold > 0)
         self._counts: Counter[str] = Counter()
         self._stopping = False
-        self._context = zmq.Context(IO_THREADS)
+        self._context = zmq.Context()
         self._router = self._context.socket(zmq.ROUTER)
         self._doors = Doors(self._router)
         self._lookout = Lookout(
