@@ -17,8 +17,8 @@ demo-real: $(READY)  ## the same loop with the real Claude Code as the Writer, a
 test: $(READY)  ## the tests, without the real provider CLIs
 	@$(BIN)/pytest -n $(JOBS) --ignore=tests/real
 
-test-load: $(READY)  ## the tests that need full sizes: letters by the hundred thousand, peers killed by the hundred
-	@$(BIN)/pytest -m load tests/faults
+test-load: $(READY)  ## the tests of full sizes and long waits: letters by the hundred thousand, peers killed by the hundred
+	@$(BIN)/pytest -m load tests --ignore=tests/real
 
 test-real: $(READY)  ## the tests that install and drive the real provider CLIs
 	@$(BIN)/pytest tests/real

@@ -1,7 +1,6 @@
 """What many peers cost the broker in memory: each says HELLO, then each writes to its neighbour.
 
-`make test` has 1,000, `make test-load` 5,000. The peers speak ZMTP by hand, two descriptors each: one here, one
-in the broker.
+The peers speak ZMTP by hand, two descriptors each: one here, one in the broker.
 """
 
 import contextlib
@@ -79,7 +78,8 @@ def broker():
     shutil.rmtree(directory)
 
 
-@pytest.mark.parametrize("count", [1000, pytest.param(5000, marks=pytest.mark.load)])
+@pytest.mark.load
+@pytest.mark.parametrize("count", [1000, 5000])
 @pytest.mark.timeout(300)
 def test_a_peer_costs_little_memory_when_idle_and_after_its_letters(broker, count):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

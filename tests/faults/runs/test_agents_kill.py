@@ -18,6 +18,7 @@ from support.party import Party, wait_until
 from partyctl_base.process import is_alive
 
 VICTIMS = ("node", "node", "worker", "node and worker")
+RUNS = 12
 ERRANDS = 8
 SECONDS = 0.7
 
@@ -49,12 +50,12 @@ def kill(errands: Errands, which: str, chance: random.Random) -> set[int]:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("runs", [1, pytest.param(12, marks=pytest.mark.load)])
-def test_an_agent_is_asked_once_for_each_decision_unless_its_worker_died_over_it(errands: Errands, runs: int) -> None:
+@pytest.mark.load
+def test_an_agent_is_asked_once_for_each_decision_unless_its_worker_died_over_it(errands: Errands) -> None:
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
     chance, killed, more = random.Random(seed), Counter[str](), 0
-    for _ in range(runs):
+    for _ in range(RUNS):
         (errands.party.root / "ledger").unlink(missing_ok=True)
         may_be_asked = Counter(range(ERRANDS))
         running, run = errands.start(), ""
@@ -72,7 +73,7 @@ def test_an_agent_is_asked_once_for_each_decision_unless_its_worker_died_over_it
         assert said(told(running)) == errands.answers()
         assert errands.asked() <= may_be_asked, errands.ledger
         more += errands.asked().total() - ERRANDS
-    print(f"killed {dict(killed)}; of {runs * ERRANDS} decisions {more} were asked again")
+    print(f"killed {dict(killed)}; of {RUNS * ERRANDS} decisions {more} were asked again")
 
 
 def again(errands: Errands, running: subprocess.Popen[str], run: str) -> tuple[str, subprocess.Popen[str]]:

@@ -139,6 +139,7 @@ def test_a_plugin_breaks_only_the_run_that_needs_it(
     assert sound.returncode == 0, sound.stderr
 
 
+@pytest.mark.load
 def test_a_plugin_that_never_loads_breaks_only_the_run_that_needs_it(party: Party) -> None:
     # Its supervisor is the same with a host and without, and its limit of 10 s is long.
     party.environment["PROVIDER"] = "sleeps"

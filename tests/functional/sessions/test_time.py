@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 import psutil
+import pytest
 from support.party import wait_until
 
 from .conftest import Sessions, Steps
@@ -27,6 +28,7 @@ time.time = lambda: real() + float(offset.read_text())
 YEAR = 365 * 86400.0
 
 
+@pytest.mark.load
 def test_what_is_stopped_altogether_for_longer_than_any_limit_goes_on(sessions: Sessions) -> None:
     sessions.begin(
         [{"say": "one"}], [{"say": "thinking"}, {"think": 3}, {"say": "late"}], [{"say": "three"}],
