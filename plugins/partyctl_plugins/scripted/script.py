@@ -153,7 +153,8 @@ def _turn(source: str, number: int, turn: object) -> tuple[Step, ...]:
     steps = turn
     if isinstance(turn, Mapping):
         if set(turn) != {"steps"}:
-            raise _refused(place, "a turn has one entry, steps", f"it has {', '.join(map(str, turn)) or 'none'}")
+            has = ", ".join(map(str, turn)) or "none"
+            raise _refused(place, 'a turn has one entry, as in steps = [{ say = "hello" }]', f"it has {has}")
         steps = turn["steps"]
     if not isinstance(steps, list | tuple):
         raise _refused(place, "the steps must be a list", f"they are {steps!r}")

@@ -16,6 +16,7 @@ from partyctl_broker import (
     BusTimeout,
     HelloDeferred,
     HelloRefused,
+    Letter,
     peer,
     wire,
 )
@@ -247,7 +248,7 @@ class TestBroker:
                 broker.start()
                 await opening
                 (await (await connect()).open("run/c", recorder())).send("run/b", b"x")
-                await b.wait("letter")
+                assert await b.wait("letter") == [(Letter("run/c", "run/b", b"x"),)]
 
         run(story())
 

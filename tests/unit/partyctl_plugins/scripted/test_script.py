@@ -158,7 +158,7 @@ class TestShapes:
             ({"refuse_resume": 1}, "must be true or false"),
             ({"turn": "x"}, "the turns must be a list"),
             (["x"], "the steps must be a list"),
-            ([{"steps": [], "name": "x"}], "a turn has one entry, steps"),
+            ([{"steps": [], "name": "x"}], "a turn has one entry, as in steps ="),
             ([{"steps": "x"}], "the steps must be a list"),
         ],
     )
