@@ -10,6 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 from fakes.broker_process import SECRET, BrokerProcess
 from fakes.hostile_peers import Raw, frame
@@ -20,6 +21,8 @@ from partyctl_broker.wire import Kind
 
 IDLE_MAX, BUSY_MAX = 32 * 1024, 96 * 1024
 """Bytes of resident memory per peer: after HELLO, and after LETTERS letters."""
+CORE_MAX = 0.005
+"""Of one core, for an idle broker."""
 LETTERS = 300
 PAYLOAD = b"x" * 200
 
@@ -94,6 +97,10 @@ def test_a_peer_costs_little_memory_when_idle_and_after_its_letters(broker, coun
         assert broker.stats()["connections"] == count
         time.sleep(0.5)  # what handshakes took is given back 0.2 s after the last
         idle = (broker.memory - before) / count
+        process = psutil.Process(broker.process.pid)
+        used = sum(process.cpu_times()[:2])
+        time.sleep(4)
+        assert sum(process.cpu_times()[:2]) - used <= 4 * CORE_MAX
         for peer, other in zip(peers, peers[1:] + peers[:1], strict=True):
             peer.write_to(other)
         assert broker.stats()["routed"] == count * LETTERS
